@@ -10,7 +10,8 @@
 
 static const struct spawn_role roles[] = {
 	[ROLE_QUERY] = { "ts-query", query_helper_run },
-	[ROLE_HELPER] = { "ts-helper", helper_run },
+	[ROLE_HELPER] = { "ts-helper", daemon_help },
+	[ROLE_ATTACH] = { "ts-attach", daemon_help_attaching },
 };
 
 /* Before any thread. */

@@ -1,26 +1,30 @@
-/* Confined: what the daemon and its helpers give up once the broker, which needs it, has started.
- * All that they read comes from others, so they are what would be taken over. */
+/* Confined: what the daemon and its helpers give up once those have started that need it: the
+ * broker, the openers and who forks more of them. All that they read comes from others, so they are
+ * what would be taken over. */
 #include <linux/bpf.h>
 #include <linux/capability.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
 #include "core/base/array.h"
+#include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/helper/confine.h"
 
 #define RIGHT(name) (1ull << (name))
 
-/* Attaching, and reading the memory and files of processes. The others nobody has under systemd: a
- * daemon that root starts may use a state directory of another user, locks the memory of perf's
- * rings, and gives its socket to the group. */
-#define KEPT                                                                                       \
-	(RIGHT(CAP_SYS_PTRACE) | RIGHT(CAP_DAC_READ_SEARCH) | RIGHT(CAP_CHECKPOINT_RESTORE) |      \
-	 RIGHT(CAP_DAC_OVERRIDE) | RIGHT(CAP_CHOWN) | RIGHT(CAP_IPC_LOCK) | RIGHT(CAP_SYS_NICE))
+/* Of openers, and of helpers that attach: the memory and files of other processes. */
+#define FOR_PROCESSES                                                                              \
+	(RIGHT(CAP_SYS_PTRACE) | RIGHT(CAP_DAC_READ_SEARCH) | RIGHT(CAP_CHECKPOINT_RESTORE))
+
+/* Nobody has these under systemd: a daemon that root starts may use a state directory of another
+ * user, locks the memory of perf's rings, and gives its socket to the group. */
+#define OF_ROOT                                                                                    \
+	(RIGHT(CAP_DAC_OVERRIDE) | RIGHT(CAP_CHOWN) | RIGHT(CAP_IPC_LOCK) | RIGHT(CAP_SYS_NICE))
 
 /* What may still be done with maps and links that the broker has handed over. */
 static const uint16_t commands[] = {
@@ -103,9 +107,93 @@ static uint64_t for_maps(void)
 	return maps_need_right() ? RIGHT(CAP_BPF) : 0;
 }
 
+/* What helpers call that look into processes, and what they use: libc, libdw and BPF's iterators.
+ * Those that name lines give up more. */
+static const uint16_t helper_calls[] = {
+	SYS_access,
+	SYS_bpf,
+	SYS_brk,
+	SYS_capget,
+	SYS_capset,
+	SYS_clock_gettime,
+	SYS_clock_nanosleep,
+	SYS_close,
+	SYS_dup,
+	SYS_exit,
+	SYS_exit_group,
+	SYS_faccessat,
+	SYS_faccessat2,
+	SYS_fcntl,
+	SYS_fstat,
+	SYS_fstatfs,
+	SYS_futex,
+	SYS_getdents64,
+	SYS_getpid,
+	SYS_getppid,
+	SYS_getrandom,
+	SYS_gettid,
+	SYS_ioctl,
+	SYS_lseek,
+	SYS_madvise,
+	SYS_mmap,
+	SYS_mprotect,
+	SYS_mremap,
+	SYS_munmap,
+	SYS_nanosleep,
+	SYS_newfstatat,
+	SYS_openat,
+	SYS_pidfd_open,
+	SYS_poll,
+	SYS_ppoll,
+	SYS_prctl,
+	SYS_pread64,
+	SYS_prlimit64,
+	SYS_read,
+	SYS_readlink,
+	SYS_readlinkat,
+	SYS_readv,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_restart_syscall,
+	SYS_rseq,
+	SYS_rt_sigaction,
+	SYS_rt_sigprocmask,
+	SYS_rt_sigreturn,
+	SYS_sched_getaffinity,
+	SYS_sched_yield,
+	SYS_sendmsg,
+	SYS_sendto,
+	SYS_set_robust_list,
+	SYS_setrlimit,
+	SYS_statfs,
+	SYS_statx,
+	SYS_sysinfo,
+	SYS_uname,
+	SYS_write,
+};
+
+/* Where /proc shows nobody the processes of others, who looks at all of them needs a right. */
+static uint64_t for_hidden(void)
+{
+	_cleanup_(freep) char *line = NULL;
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	bool hidden = false;
+	size_t room = 0;
+
+	while (mounts && getline(&line, &room, mounts) > 0) {
+		const char *option = strstr(line, "hidepid=");
+
+		if (strstr(line, " /proc ") && strstr(line, " - proc "))
+			hidden = option && !strchr("0o", option[strlen("hidepid=")]);
+	}
+	if (mounts)
+		fclose(mounts);
+	return hidden ? RIGHT(CAP_SYS_PTRACE) : 0;
+}
+
 int daemon_confine(void)
 {
-	int r = confine_rights_but(KEPT | for_maps());
+	int r = confine_rights_but(FOR_PROCESSES | OF_ROOT | for_maps());
 
 	if (r == 0)
 		r = confine_bpf(commands, ARRAY_SIZE(commands));
@@ -116,9 +204,20 @@ int daemon_confine(void)
 
 int daemon_confine_wholly(void)
 {
-	const char *rights = getenv("TRACESMITH_RIGHTS");
+	uint64_t hidden = for_hidden();
+	int r = confine_rights_but(hidden | OF_ROOT | for_maps());
 
-	if (!rights || strcmp(rights, "none") != 0)
-		return 0;
-	return confine_rights_but(for_maps());
+	if (hidden)
+		log_warning("/proc is mounted with hidepid: tracesmithd keeps CAP_SYS_PTRACE, "
+			    "without which it would see no processes");
+	return r < 0 ? log_error_errno(r, "Cannot give up rights that are not needed") : 0;
+}
+
+int daemon_confine_helper(void)
+{
+	int r = confine_rights_but(for_hidden() | for_maps());
+
+	if (r == 0)
+		r = confine_opening();
+	return r < 0 ? r : confine_calls(helper_calls, ARRAY_SIZE(helper_calls));
 }

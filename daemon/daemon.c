@@ -24,6 +24,7 @@
 #include "daemon/library/library.h"
 #include "daemon/limits.h"
 #include "daemon/notify.h"
+#include "daemon/proc/opener.h"
 #include "daemon/proc/procfs.h"
 #include "proto/paths.h"
 
@@ -459,7 +460,11 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 	if (!r)
 		r = daemon_confine();
 	if (!r)
+		r = daemon_find_library(daemon);
+	if (!r)
 		r = daemon_start_zygote(daemon);
+	if (!r)
+		r = opener_start(-1);
 	if (!r)
 		r = daemon_confine_wholly();
 	if (!r)

@@ -29,7 +29,7 @@
 #include "daemon/user.h"
 
 /* Of the processes that the zygote forks. */
-enum daemon_role { ROLE_QUERY, ROLE_HELPER };
+enum daemon_role { ROLE_QUERY, ROLE_HELPER, ROLE_ATTACH };
 
 #define DAEMON_GAPS    64
 #define DAEMON_REFUSED 16 /* users whose refused copies are shown */
@@ -154,9 +154,10 @@ int daemon_follow_broker(struct daemon *daemon);
 
 /* confined.c: when the broker has started, and before the zygote and any thread. */
 int daemon_confine(void);
-/* After the zygote. In tests, with TRACESMITH_RIGHTS=none: what the daemon still has, which
- * attaching and reading other processes need. */
+/* When the zygote and an opener have started, which need it: what reading other processes needs. */
 int daemon_confine_wholly(void);
+/* In a helper that attaches to nobody. */
+int daemon_confine_helper(void);
 
 /* mapped.c */
 int daemon_start_maps(struct daemon *daemon);
@@ -174,6 +175,9 @@ void daemon_stack(void *data, struct api_ticket *ticket, const struct api_target
 /* helped.c: what helpers find out. */
 /* What they can do; before they are started. */
 void daemon_name_helpers(void);
+/* As they do it: those that read, and those that attach. */
+void daemon_help(int socket);
+void daemon_help_attaching(int socket);
 int daemon_start_helpers(struct daemon *daemon);
 void daemon_stop_helpers(struct daemon *daemon, void (*closed)(void *data));
 void daemon_configure_maps(struct daemon *daemon, struct maps_config *config);
@@ -223,6 +227,8 @@ bool daemon_live(void *data, struct api_live *ret);
 void daemon_live_end(void *data);
 
 /* exact_start.c */
+/* Before there are helpers. */
+int daemon_find_library(struct daemon *daemon);
 int daemon_start_exact(struct daemon *daemon);
 void daemon_attach(void *data, struct api_ticket *ticket, const struct api_attach *request);
 void daemon_detach(void *data, struct api_ticket *ticket, const struct api_target *target);

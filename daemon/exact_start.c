@@ -52,13 +52,16 @@ static void on_priced(void *data, const struct ts_event *event)
 }
 
 /* Ours is next to the program, or where it was installed. */
-static int daemon_find_library(struct daemon *daemon)
+int daemon_find_library(struct daemon *daemon)
 {
 	if (daemon->config->attach_library[0])
 		daemon->library = strdup(daemon->config->attach_library);
 	else
 		daemon->library = beside_find(TS_INJECT_LIBRARY);
-	return daemon->library ? 0 : -ENOMEM;
+	if (!daemon->library)
+		return -ENOMEM;
+	exact_helper_library(daemon->library);
+	return 0;
 }
 
 /* Where the kernel has no links to single processes, the probes could not be kept out of them. */
@@ -104,11 +107,8 @@ int daemon_start_exact(struct daemon *daemon)
 		.budget_ppm = (uint32_t)daemon->config->exact_budget_ppm,
 	};
 	struct probe_stats stats;
-	int r = daemon_find_library(daemon);
+	int r;
 
-	if (r < 0)
-		return r;
-	config.library = daemon->library;
 	probe_stats(daemon->probe, &stats, NULL, 0);
 	config.windows = stats.way == PROBE_WAY_MULTI;
 	config.inside = is_inside(daemon);

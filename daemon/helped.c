@@ -9,6 +9,7 @@
 #include "daemon/daemon_internal.h"
 #include "daemon/helper/spawn.h"
 #include "daemon/maps/look.h"
+#include "daemon/proc/opener.h"
 #include "daemon/proc/owner.h"
 #include "daemon/proc/procfs.h"
 #include "daemon/python/pythons_helper.h"
@@ -49,7 +50,8 @@ static const struct helper_kind kinds[KINDS] = {
 	[KIND_ATTACH] = { .run = exact_helper_run,
 			  .per_user = LIMIT_HELPERS_PER_UID,
 			  .once = true,
-			  .undoes = true },
+			  .undoes = true,
+			  .traces = true },
 	[KIND_PYTHON] = { .run = pythons_help, .per_user = 1, .keeps = true },
 	[KIND_STACK] = { .run = stack_help, .per_user = LIMIT_HELPERS_PER_UID, .keeps = true },
 };
@@ -57,6 +59,17 @@ static const struct helper_kind kinds[KINDS] = {
 static_assert(MAPS_LOOK_MESSAGE <= HELPER_MESSAGE && MAPS_LOOK_FILES <= SPAWN_FDS,
 	      "what looks makes fits");
 static_assert(sizeof(struct pythons_order) <= HELPER_MESSAGE, "so do frames");
+
+void daemon_help(int socket)
+{
+	if (opener_start(socket) == 0 && daemon_confine_helper() == 0)
+		helper_run(socket, false);
+}
+
+void daemon_help_attaching(int socket)
+{
+	helper_run(socket, true);
+}
 
 void daemon_name_helpers(void)
 {
@@ -67,11 +80,12 @@ int daemon_start_helpers(struct daemon *daemon)
 {
 	static const struct pythons_callbacks pythons = { daemon_python_found,
 							  daemon_python_named };
+	const struct helper_roles roles = { ROLE_HELPER, ROLE_ATTACH };
 	int r;
 
 	list_init(&daemon->describing);
 	list_init(&daemon->unresolved);
-	r = helpers_new(&daemon->loop, fcntl(daemon->zygote, F_DUPFD_CLOEXEC, 3), ROLE_HELPER,
+	r = helpers_new(&daemon->loop, fcntl(daemon->zygote, F_DUPFD_CLOEXEC, 3), roles,
 			&daemon->helpers);
 	if (r == 0)
 		r = lines_new(daemon->helpers, KIND_LINES, daemon_stack_lined, daemon,

@@ -21,10 +21,8 @@ struct linker;
 struct remover;
 
 struct exact_config {
-	int fd; /* listening socket handed over by systemd, or -1 */
-	const char
-		*socket; /* otherwise one is created here; outlives the exact tier, like the next */
-	const char *library; /* the library's file */
+	int fd;		     /* listening socket handed over by systemd, or -1 */
+	const char *socket;  /* otherwise one is created here; outlives the exact tier */
 	uint32_t slots;	     /* of a ring */
 	bool windows;	     /* budgets are kept by windows */
 	bool inside;	     /* libraries report hot calls themselves, where that is possible */
@@ -62,7 +60,8 @@ void exact_close(struct exact *exact, void (*closed)(void *data));
 /* Another budget for processes that asked for none. */
 void exact_set_budget(struct exact *exact, uint32_t budget_ppm);
 
-/* What a helper does for the exact tier. */
+/* What a helper does for the exact tier; and the library's file, before there are helpers. */
+void exact_helper_library(const char *path);
 int exact_helper_run(int socket, const void *request, size_t size, const int *fd, uint32_t fds);
 
 /* The handlers of the api's requests. */

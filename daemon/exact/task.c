@@ -13,8 +13,7 @@
 #include "daemon/limits.h"
 #include "daemon/proc/owner.h"
 
-#define TEXT_MAX  1024
-#define PATH_SIZE 4096
+#define TEXT_MAX 1024
 
 struct ask {
 	enum session_job job;
@@ -22,8 +21,15 @@ struct ask {
 	struct light_request light; /* its span is the descriptor that comes with it */
 	uint64_t handle;
 	bool stacks; /* the stub is wanted */
-	char library[PATH_SIZE];
 };
+
+/* What it loads is not for who asks to say. */
+static const char *library_path = "";
+
+void exact_helper_library(const char *path)
+{
+	library_path = path;
+}
 
 /* The answer. Its descriptor is the socket of the result. JOB_PUT may have one before it, with the
  * file of the stub. */
@@ -73,10 +79,10 @@ static void take_remark(struct said *said, struct remarks *why)
 
 static int attach(struct ask *ask, int socket, struct attach_result *ret, struct remarks *why)
 {
-	_cleanup_(closep) int library = open(ask->library, O_RDONLY | O_CLOEXEC);
+	_cleanup_(closep) int library = open(library_path, O_RDONLY | O_CLOEXEC);
 
 	if (library < 0) {
-		remarks_add(why, REASON(NO_LIBRARY), ask->library, strerror(errno), NULL);
+		remarks_add(why, REASON(NO_LIBRARY), library_path, strerror(errno), NULL);
 		return -EIO;
 	}
 	ask->request.library = library;
@@ -235,7 +241,6 @@ int exact_task(struct session *session)
 
 	ask.request.pid = (pid_t)session->pid; /* who connected by itself has no request */
 	ask.request.daemon = getpid();
-	snprintf(ask.library, sizeof(ask.library), "%s", session->exact->config.library);
 	session->task = (struct helper_task){ .kind = parts->attach_kind,
 					      .uid = owner_of_process(session->pid),
 					      .deadline_ms = LIMIT_ATTACH_MS,

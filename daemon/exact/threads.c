@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/time.h"
 #include "daemon/attach/internal.h"
+#include "daemon/proc/opener.h"
 
 #define THREADS_MAX	      4096 /* that are known at one time */
 #define SLICE		      64
@@ -54,12 +54,9 @@ static bool is_of(uint32_t pid, uint32_t tid)
 /* 0: there is no such thread; -ENOTTY: this kernel does not tell. */
 static int translate(uint32_t pid, uint32_t theirs)
 {
-	_cleanup_(closep) int fd = -1;
-	char path[64];
+	_cleanup_(closep) int fd = opener_open(OPENER_THREADS, pid);
 	int tid;
 
-	snprintf(path, sizeof(path), "/proc/%u/ns/pid", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
 	tid = ioctl(fd, NS_GET_PID_FROM_PIDNS, (unsigned long)theirs);

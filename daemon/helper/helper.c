@@ -41,7 +41,7 @@ struct helper {
 struct helpers {
 	uv_loop_t *loop;
 	int zygote;
-	uint32_t role;
+	struct helper_roles roles;
 	struct list helpers, shares;
 	uint32_t count, waiting, tasks;
 	uv_timer_t timer;
@@ -79,6 +79,11 @@ static struct helper_share *share_of(struct helpers *helpers, uint32_t kind, uin
 	list_init(&share->queue);
 	list_append(&helpers->shares, &share->link);
 	return share;
+}
+
+static bool share_traces(const struct helper_share *share)
+{
+	return helper_kind(share->kind)->traces;
 }
 
 /* Takes it out of where it is: nobody has it any more. */
@@ -237,7 +242,8 @@ static void on_helper(uv_poll_t *poll, int status, int events)
 		;
 }
 
-static int helper_new(struct helpers *helpers, struct helper **ret)
+static int helper_new(struct helpers *helpers, const struct helper_share *share,
+		      struct helper **ret)
 {
 	_cleanup_(freep) struct helper *helper = calloc(1, sizeof(*helper));
 	_cleanup_(closep) int socket = -1;
@@ -245,7 +251,9 @@ static int helper_new(struct helpers *helpers, struct helper **ret)
 
 	if (!helper)
 		return -ENOMEM;
-	r = spawn_child(helpers->zygote, helpers->role, &socket);
+	r = spawn_child(helpers->zygote,
+			share_traces(share) ? helpers->roles.traces : helpers->roles.reads,
+			&socket);
 	if (r < 0)
 		return r;
 	r = uv_poll_init(helpers->loop, &helper->poll, socket);
@@ -269,6 +277,9 @@ static struct helper *helper_idle(struct helpers *helpers, const struct helper_s
 {
 	struct helper *helper, *best = NULL;
 
+	/* Each of those does one task. */
+	if (share_traces(share))
+		return NULL;
 	list_for_each(helper, &helpers->helpers, link) {
 		if (helper->task || helper->killed)
 			continue;
@@ -352,7 +363,7 @@ static void helpers_advance(struct helpers *helpers)
 
 		if (!helper && helpers->count >= LIMIT_HELPERS)
 			break;
-		if (!helper && helper_new(helpers, &helper) < 0)
+		if (!helper && helper_new(helpers, share, &helper) < 0)
 			break;
 		if (helper_give(helper, list_first(&share->queue, struct helper_task, link)) < 0) {
 			helper_kill(helper);
@@ -478,7 +489,7 @@ void helpers_cancel(struct helpers *helpers, struct helper_task *task)
 	helpers_advance(helpers);
 }
 
-int helpers_new(uv_loop_t *loop, int zygote, uint32_t role, struct helpers **ret)
+int helpers_new(uv_loop_t *loop, int zygote, struct helper_roles roles, struct helpers **ret)
 {
 	struct helpers *helpers = calloc(1, sizeof(*helpers));
 
@@ -486,7 +497,7 @@ int helpers_new(uv_loop_t *loop, int zygote, uint32_t role, struct helpers **ret
 		return -ENOMEM;
 	helpers->loop = loop;
 	helpers->zygote = zygote;
-	helpers->role = role;
+	helpers->roles = roles;
 	list_init(&helpers->helpers);
 	list_init(&helpers->shares);
 	uv_timer_init(loop, &helpers->timer);

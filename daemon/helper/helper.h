@@ -30,6 +30,8 @@ struct helper_kind {
 	/* It is not killed, also not with the daemon, but the end of its socket tells that nobody
 	 * wants the answer any more; then it undoes what it did. Only with `once`. */
 	bool undoes;
+	/* It runs in a helper that may trace processes. Only with `once`. */
+	bool traces;
 };
 
 struct helper_task {
@@ -56,15 +58,21 @@ struct helper_task {
 
 struct helpers;
 
-/* The role of a helper, for spawn_start(). It runs what is in the table that was named before. */
+/* The table of what helpers run, before spawn_start(). */
 void helper_kinds(const struct helper_kind *kinds, uint32_t count);
-void helper_run(int socket);
+/* What a helper does, which has taken or given up its rights before: what traces, or the rest. */
+void helper_run(int socket, bool traces);
 /* In a helper: a message of the answer. */
 int helper_say(int socket, const void *data, size_t size, const int *fd, uint32_t fds);
 /* In a helper: whether somebody still waits for the answer. */
 bool helper_is_wanted(int socket);
 
-int helpers_new(uv_loop_t *loop, int zygote, uint32_t role, struct helpers **ret);
+/* The roles of helpers, for spawn_child(). */
+struct helper_roles {
+	uint32_t reads, traces;
+};
+
+int helpers_new(uv_loop_t *loop, int zygote, struct helper_roles roles, struct helpers **ret);
 /* The request is copied, the descriptors are duplicated. Calls done(), but never from here. */
 int helpers_ask(struct helpers *helpers, struct helper_task *task, const void *request, size_t size,
 		const int *fd, uint32_t fds);

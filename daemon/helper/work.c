@@ -49,7 +49,7 @@ bool helper_is_wanted(int socket)
 	return recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-void helper_run(int socket)
+void helper_run(int socket, bool traces)
 {
 	_Alignas(struct helper_head) static char
 		request[sizeof(struct helper_head) + HELPER_MESSAGE];
@@ -65,7 +65,7 @@ void helper_run(int socket)
 		if (n < (ssize_t)sizeof(*head))
 			return;
 		kind = helper_kind(head->kind);
-		if (!kind)
+		if (!kind || kind->traces != traces)
 			return;
 		if (kind->undoes)
 			prctl(PR_SET_PDEATHSIG, 0);

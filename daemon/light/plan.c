@@ -26,6 +26,8 @@ struct finding {
 	int fd;	      /* of the library, or why it could not be opened */
 	bool several; /* copies of the library */
 	bool region;  /* is there, and nobody else's */
+	bool hook;    /* is code of our library */
+	uint64_t hook_at;
 };
 
 static int on_mapping(void *data, const struct maps_record *record)
@@ -37,6 +39,9 @@ static int on_mapping(void *data, const struct maps_record *record)
 
 	if (!record->inode && record->start <= code && record->end >= code + TS_LIGHT_CODE_BYTES)
 		finding->region = true;
+	if (attach_map_is_ours(&(struct attach_map){ .path = (char *)record->path }) &&
+	    finding->hook_at >= record->start && finding->hook_at < record->end)
+		finding->hook = true;
 	row = record->inode ? library_of(record->path) : NULL;
 	if (row != &library_cuda)
 		return 0;
@@ -68,6 +73,9 @@ static int plan_find(struct finding *finding, struct remarks *why)
 		return ATTACH_WHY(why, -ENODEV, NO_CUDA, REMARK_NUMBER(plan->pid));
 	if (finding->several)
 		return ATTACH_UNSUPPORTED(why, "the process has several copies of the driver's "
+					       "library");
+	if (!finding->hook)
+		return ATTACH_UNSUPPORTED(why, "what its calls are to be led to is not our "
 					       "library");
 	if (!finding->region)
 		return ATTACH_UNSUPPORTED(why, "the memory that our library offers is not there");
@@ -202,6 +210,7 @@ int light_plan_make(const struct light_request *request, struct light_plan *ret,
 		return -ENOMEM;
 	}
 	finding->plan = ret;
+	finding->hook_at = request->told.hook;
 	finding->fd = -ENOENT;
 	head->hook = request->told.hook;
 	snprintf(path, sizeof(path), "/proc/%d/mem", request->pid);

@@ -2,21 +2,18 @@
 #include "daemon/maps/look.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/library/library.h"
 #include "daemon/maps/proc.h"
+#include "daemon/proc/opener.h"
 #include "daemon/proc/procfs.h"
 
 #define SENT  64 /* files remembered as sent */
@@ -69,33 +66,22 @@ struct maps_looked *maps_looked_next(char *message, size_t size, size_t *at)
 	return looked;
 }
 
-/* O_PATH opens nothing: the file may be a device, or anything else a process could map. */
 static int path_open_mapped(uint32_t tid, const struct maps_record *record)
 {
-	char path[64];
-	int fd;
+	const struct opener_request request = {
+		.kind = OPENER_MAPPED, .pid = tid, .start = record->start, .end = record->end
+	};
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, tid,
-		 record->start, record->end);
-	fd = open(path, O_PATH | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return opener_ask(&request, NULL);
 }
 
-/* Links in the path are the process's own, so they must not lead out of its root. */
 static int path_open_in_root(uint32_t pid, const struct maps_record *record)
 {
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
-	_cleanup_(closep) int root = -1;
-	char name[32] = "/";
-	int fd;
+	const struct opener_request request = { .kind = OPENER_PATH,
+						.pid = pid,
+						.path = record->path };
 
-	if (pid)
-		snprintf(name, sizeof(name), "/proc/%" PRIu32 "/root", pid);
-	root = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return -errno;
-	fd = (int)syscall(SYS_openat2, root, record->path, &how, sizeof(how));
-	return fd < 0 ? -errno : fd;
+	return opener_ask(&request, NULL);
 }
 
 static bool is_mapped_file(int fd, const struct maps_record *record, struct stat *st)
@@ -126,12 +112,9 @@ static int path_open(const struct maps_record *record, uint32_t ppid, struct sta
 
 static int path_read(int path_fd)
 {
-	char path[64];
-	int fd;
+	const struct opener_request request = { .kind = OPENER_FILE, .file = path_fd };
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	return fd < 0 ? -errno : fd;
+	return opener_ask(&request, NULL);
 }
 
 int maps_record_open(const struct maps_record *record)

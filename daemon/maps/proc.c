@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "daemon/proc/opener.h"
 #include "daemon/proc/procfs.h"
 
 static void fclosep(FILE **file)
@@ -62,12 +64,15 @@ int maps_proc_mappings(uint32_t pid, int (*call)(void *data, const struct maps_r
 		       void *data)
 {
 	_cleanup_(fclosep) FILE *file = NULL;
-	char name[32];
+	int fd = opener_open(OPENER_MAPS, procfs_living_thread(pid));
 
-	snprintf(name, sizeof(name), "/proc/%" PRIu32 "/maps", procfs_living_thread(pid));
-	file = fopen(name, "re");
-	if (!file)
-		return errno == ENOENT ? -ESRCH : -errno;
+	if (fd < 0)
+		return fd == -ENOENT ? -ESRCH : fd;
+	file = fdopen(fd, "r");
+	if (!file) {
+		close(fd);
+		return -ENOMEM;
+	}
 	return maps_proc_read(file, pid, call, data);
 }
 

@@ -5,11 +5,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "daemon/limits.h"
 #include "daemon/native/image.h"
 #include "daemon/native/sample.h"
+#include "daemon/proc/memory.h"
+#include "daemon/proc/procfs.h"
 
 #define PAGE_BYTES 4096
 
@@ -27,7 +28,7 @@ struct thread {
 };
 
 struct native {
-	uint32_t pid;
+	uint32_t pid, living; /* the thread that has its memory */
 	const struct look *look;
 	struct images images;
 	struct task_registers *seen; /* LIMIT_STACK_THREADS */
@@ -45,7 +46,9 @@ int native_new(uint32_t pid, const struct look *look, struct native **ret)
 	if (!native)
 		return -ENOMEM;
 	native->pid = pid;
+	native->living = procfs_living_thread(pid);
 	native->look = look;
+	memory_forget(native->living);
 	*ret = TAKE(native);
 	return 0;
 }
@@ -96,19 +99,15 @@ static size_t room_for(const struct native *native, size_t wanted)
 }
 
 /* Up to the end of the mapping, which is the stack's: a read ends where nothing is mapped. */
-static void copy_stack(struct native *native, uint32_t tid, struct copy *copy)
+static void copy_stack(struct native *native, struct copy *copy)
 {
 	size_t room = room_for(native, LIMIT_NATIVE_STACK);
-	struct iovec here = { native->bytes + native->used, room };
-	struct iovec there = { (void *)(uintptr_t)copy->at.sp, room };
-	ssize_t n;
+	uint8_t *stack = native->bytes + native->used;
+	ssize_t n = memory_read(native->living, copy->at.sp, stack, room);
 
-	if (copy->at.sp > UINT64_MAX - room)
-		return;
-	n = process_vm_readv((pid_t)tid, &here, 1, &there, 1, 0);
 	if (n <= 0)
 		return;
-	copy->stack = here.iov_base;
+	copy->stack = stack;
 	copy->size = (size_t)n;
 	native->used += ((size_t)n + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 	if (native->used > LIMIT_NATIVE_BYTES)
@@ -140,7 +139,7 @@ static void read_thread(struct native *native, const struct task_registers *seen
 	thread->found.sampled = copy->stack;
 	if (!seen->on_cpu && !copy->stack) {
 		copy->at = (struct walk_registers){ seen->pc, seen->sp, seen->bp };
-		copy_stack(native, seen->tid, copy);
+		copy_stack(native, copy);
 	}
 	thread->found.changed = !copy->stack;
 }

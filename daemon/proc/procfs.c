@@ -14,6 +14,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/time.h"
+#include "daemon/proc/opener.h"
 
 #define CONTAINER_ID_SIZE 64
 #define HOST_PID_NS	  0xeffffffc /* inode of the first namespace, fixed in the kernel */
@@ -35,15 +36,24 @@ ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size)
 	return n;
 }
 
+ssize_t procfs_opened(enum opener_kind kind, uint32_t pid, char *text, size_t size)
+{
+	ssize_t n = opener_read(kind, pid, text, size);
+
+	return n == -ENOENT ? -ESRCH : n;
+}
+
 /* What follows the command, which may contain anything, in brackets. NULL: there is none. */
+static const char *behind_command(const char *text)
+{
+	const char *end = strrchr(text, ')');
+
+	return end && end[1] == ' ' ? end + 1 : NULL;
+}
+
 static const char *procfs_stat(uint32_t pid, char *text, size_t size)
 {
-	const char *end;
-
-	if (procfs_file(pid, "stat", text, size) < 0)
-		return NULL;
-	end = strrchr(text, ')');
-	return end && end[1] == ' ' ? end + 1 : NULL;
+	return procfs_file(pid, "stat", text, size) < 0 ? NULL : behind_command(text);
 }
 
 char procfs_state(uint32_t pid)
@@ -107,18 +117,21 @@ int procfs_started_ticks(uint32_t pid, uint64_t *ret)
 int procfs_program(uint32_t pid, struct procfs_program *ret)
 {
 	struct procfs_program program = { 0 };
-	char text[1024], path[64];
-	const char *started =
-		procfs_field(procfs_stat(pid, text, sizeof(text)), FIELD_STARTED - FIELD_STATE);
-	const char *stack = procfs_field(started, FIELD_STACK - FIELD_STARTED);
+	_cleanup_(closep) int fd = -1;
+	char text[1024];
+	const char *started, *stack;
 	struct stat st;
 
+	if (procfs_opened(OPENER_STAT, pid, text, sizeof(text)) < 0)
+		return -ESRCH;
+	started = procfs_field(behind_command(text), FIELD_STARTED - FIELD_STATE);
+	stack = procfs_field(started, FIELD_STACK - FIELD_STARTED);
 	if (!started)
 		return -ESRCH;
 	program.started_ticks = strtoull(started, NULL, 10);
 	program.stack = stack ? strtoull(stack, NULL, 10) : 0;
-	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
-	if (stat(path, &st) == 0) {
+	fd = opener_open(OPENER_PROGRAM, pid);
+	if (fd >= 0 && fstat(fd, &st) == 0) {
 		program.device = st.st_dev;
 		program.inode = st.st_ino;
 	}

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/proc/opener.h"
 #include "proto/event.h"
 
 #define PROCFS_COMMAND_SIZE   1024
@@ -49,6 +50,8 @@ int procfs_program(uint32_t pid, struct procfs_program *ret);
 uint32_t procfs_status_number(const char *status, const char *key, bool last);
 /* The first bytes of /proc/PID/`name`, and a NUL: how many, or -ESRCH. */
 ssize_t procfs_file(uint32_t pid, const char *name, char *text, size_t size);
+/* The same of what only who may trace the process can read. */
+ssize_t procfs_opened(enum opener_kind kind, uint32_t pid, char *text, size_t size);
 /* 36 characters and the zero. */
 int procfs_boot_id(char ret[37]);
 

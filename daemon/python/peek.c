@@ -1,21 +1,18 @@
-/* Peek: copies by process_vm_readv(2), which reads what the process could read itself. What drivers
- * map to it (memory of a device) is none of it: the kernel refuses such pages with EFAULT. */
+/* Peek: reads what the process could read itself, memory of devices included. */
 #include "daemon/python/peek.h"
 
 #include <errno.h>
-#include <sys/uio.h>
 
 #include "daemon/limits.h"
+#include "daemon/proc/memory.h"
 #include "daemon/proc/procfs.h"
 
 static int read_process(void *data, uint64_t address, void *to, size_t size)
 {
-	struct iovec here = { to, size };
-	struct iovec there = { (void *)(uintptr_t)address, size };
-	ssize_t n = process_vm_readv((pid_t)(uintptr_t)data, &here, 1, &there, 1, 0);
+	ssize_t n = memory_read((uint32_t)(uintptr_t)data, address, to, size);
 
 	if (n < 0)
-		return -errno;
+		return (int)n;
 	return (size_t)n == size ? 0 : -EFAULT;
 }
 
@@ -23,6 +20,7 @@ void peek_open(struct peek *ret, uint32_t pid)
 {
 	*ret = (struct peek){ .read = read_process,
 			      .data = (void *)(uintptr_t)procfs_living_thread(pid) };
+	memory_forget(procfs_living_thread(pid));
 	peek_renew(ret);
 }
 

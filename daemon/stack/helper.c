@@ -14,6 +14,8 @@
 #include "daemon/library/library.h"
 #include "daemon/limits.h"
 #include "daemon/maps/proc.h"
+#include "daemon/proc/memory.h"
+#include "daemon/proc/procfs.h"
 #include "daemon/stack/message.h"
 #include "daemon/stack/reader.h"
 
@@ -141,6 +143,9 @@ static const char *open_native(struct job *job)
 	if (!look)
 		return "This kernel does not tell tracesmithd the registers of threads: Linux "
 		       "5.15 or newer with BTF does";
+	if (memory_check(procfs_living_thread(job->target.pid)) == -EACCES)
+		return "Memory of root, and of programs that let nobody trace them, is read only "
+		       "where they use a GPU or Python";
 	if (!reader->native && native_new(job->target.pid, look, &reader->native) < 0)
 		return "tracesmithd has no memory for its native frames";
 	return "";

@@ -56,7 +56,7 @@ static const char *split_stat(char *text, char ret_name[TASK_NAME_SIZE])
 	return end + 2;
 }
 
-static void read_call(uint32_t pid, struct task *task)
+static void read_call(struct task *task)
 {
 	char text[256];
 	const char *last;
@@ -64,7 +64,7 @@ static void read_call(uint32_t pid, struct task *task)
 	char *end;
 
 	task->call = task->driver_call = "";
-	if (read_of(pid, task->tid, "syscall", text, sizeof(text)) <= 0)
+	if (procfs_opened(OPENER_CALL, task->tid, text, sizeof(text)) <= 0)
 		return;
 	number = strtol(text, &end, 10);
 	if (end == text)
@@ -83,9 +83,9 @@ static void read_call(uint32_t pid, struct task *task)
 	task->call = task->number;
 }
 
-static void read_waits(uint32_t pid, struct task *task)
+static void read_waits(struct task *task)
 {
-	if (read_of(pid, task->tid, "wchan", task->waits, sizeof(task->waits)) <= 0 ||
+	if (procfs_opened(OPENER_WAITS, task->tid, task->waits, sizeof(task->waits)) <= 0 ||
 	    strcmp(task->waits, "0") == 0)
 		task->waits[0] = '\0';
 }
@@ -112,8 +112,8 @@ static int read_task(uint32_t pid, uint32_t tid, struct task *ret)
 	state = split_stat(text, ret->name);
 	ret->state = state ? state_of(*state) : NO_STATE;
 	ret->ended = state && (*state == 'Z' || *state == 'X');
-	read_call(pid, ret);
-	read_waits(pid, ret);
+	read_call(ret);
+	read_waits(ret);
 	return 0;
 }
 

@@ -1,22 +1,20 @@
-/* Debug_file: looked for where gdb does. The directories are others': what is opened there is never
- * outside of their root, and must have the same build id. */
+/* Debug_file: looked for where gdb does. The directories are others': what is opened there (by the
+ * opener) is never outside of their root, and must have the same build id. 0 is our own root. */
 #include "daemon/symbol/debug_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "daemon/elf/build_id.h"
 #include "daemon/elf/elf.h"
+#include "daemon/proc/opener.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug"
 #define LINK_MAX	256
@@ -117,16 +115,19 @@ static bool is_it(const struct wanted *wanted, int fd)
 	       memcmp(id, wanted->id, wanted->id_size) == 0;
 }
 
-static int open_in(int root, const struct wanted *wanted, const char *path)
+static int open_in(uint32_t root, const struct wanted *wanted, const char *path)
 {
-	const struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-				      .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-	_cleanup_(closep) int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	const struct opener_request by_path = { .kind = OPENER_PATH, .pid = root, .path = path };
+	struct opener_request whole = { .kind = OPENER_FILE };
+	_cleanup_(closep) int found = opener_ask(&by_path, NULL), fd = -1;
 
+	whole.file = found;
+	if (found >= 0)
+		fd = opener_ask(&whole, NULL);
 	return fd >= 0 && is_it(wanted, fd) ? TAKE_FD(fd) : -ENOENT;
 }
 
-static int take_path(int root, const struct wanted *wanted, const char *path,
+static int take_path(uint32_t root, const struct wanted *wanted, const char *path,
 		     char ret_path[DEBUG_FILE_PATH_MAX])
 {
 	int fd = open_in(root, wanted, path);
@@ -136,7 +137,8 @@ static int take_path(int root, const struct wanted *wanted, const char *path,
 	return fd;
 }
 
-static int open_by_link(int root, const struct wanted *wanted, char ret_path[DEBUG_FILE_PATH_MAX])
+static int open_by_link(uint32_t root, const struct wanted *wanted,
+			char ret_path[DEBUG_FILE_PATH_MAX])
 {
 	static const struct {
 		const char *before, *after;
@@ -157,7 +159,8 @@ static int open_by_link(int root, const struct wanted *wanted, char ret_path[DEB
 	return fd;
 }
 
-static int open_by_id(int root, const struct wanted *wanted, char ret_path[DEBUG_FILE_PATH_MAX])
+static int open_by_id(uint32_t root, const struct wanted *wanted,
+		      char ret_path[DEBUG_FILE_PATH_MAX])
 {
 	char path[DEBUG_FILE_PATH_MAX], hex[2 * ELF_BUILD_ID_MAX + 1] = "";
 
@@ -170,19 +173,13 @@ static int open_by_id(int root, const struct wanted *wanted, char ret_path[DEBUG
 static int open_wanted(uint32_t pid, const struct wanted *wanted,
 		       char ret_path[DEBUG_FILE_PATH_MAX])
 {
-	char root_path[32];
+	const uint32_t roots[] = { pid, 0 };
 	int found = -ENOENT;
 
-	snprintf(root_path, sizeof(root_path), "/proc/%u/root", pid);
-	for (int ours = 0; found < 0 && ours < 2; ours++) {
-		_cleanup_(closep) int root =
-			open(ours ? "/" : root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-		if (root < 0)
-			continue;
-		found = open_by_id(root, wanted, ret_path);
+	for (size_t i = 0; found < 0 && i < ARRAY_SIZE(roots); i++) {
+		found = open_by_id(roots[i], wanted, ret_path);
 		if (found < 0)
-			found = open_by_link(root, wanted, ret_path);
+			found = open_by_link(roots[i], wanted, ret_path);
 	}
 	return found;
 }

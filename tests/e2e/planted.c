@@ -1,6 +1,7 @@
 /* Planted: preloaded into the daemon, what somebody would do who has taken it over. On SIGUSR2 it
- * tries one thing after another that only root may do, in the process that gets the signal, and
- * writes a line for each to the file that TS_PLANTED names. */
+ * tries one thing after another that only root may do, in the process that gets the signal. It
+ * writes a line for each to memory of the file that TS_PLANTED names: that is left to processes
+ * that can open nothing. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -8,12 +9,15 @@
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static long load_program(void)
@@ -85,15 +89,39 @@ static long set_clock(void)
 	return syscall(SYS_settimeofday, NULL, NULL);
 }
 
+static pid_t victim; /* a process of root, TS_VICTIM */
+
 /* These need CAP_SYS_PTRACE. */
-static long read_init(void)
+static int open_of_victim(const char *name)
 {
-	return open("/proc/1/mem", O_RDONLY | O_CLOEXEC);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", victim, name);
+	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static long trace_init(void)
+static long read_root(void)
 {
-	return ptrace(PTRACE_SEIZE, 1, NULL, NULL);
+	return open_of_victim("mem");
+}
+
+static long trace_root(void)
+{
+	return ptrace(PTRACE_SEIZE, victim, NULL, NULL);
+}
+
+static long write_root(void)
+{
+	char byte = 0;
+	struct iovec here = { &byte, 1 }, there = { (void *)0x400000, 1 };
+
+	return process_vm_writev(victim, &here, 1, &there, 1, 0);
+}
+
+/* Who may not trace it sees nothing there. */
+static long map_root(void)
+{
+	return open_of_victim("maps");
 }
 
 static const struct {
@@ -110,30 +138,49 @@ static const struct {
 	{ "become another user", become_another },
 	{ "run a program", run_program },
 	{ "set the clock", set_clock },
-	{ "read init", read_init },
-	{ "trace init", trace_init },
+	{ "read root", read_root },
+	{ "trace root", trace_root },
+	{ "write root", write_root },
+	{ "map root", map_root },
 };
+
+#define ROOM 4096
+
+static char *said;
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+	size_t at = strlen(said);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(said + at, ROOM - at, format, arguments);
+	va_end(arguments);
+}
 
 static void on_signal(int number)
 {
-	FILE *out = fopen(getenv("TS_PLANTED"), "we");
 	int before = errno;
 
-	for (size_t i = 0; out && i < sizeof(acts) / sizeof(acts[0]); i++) {
+	memset(said, 0, ROOM);
+	for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
 		errno = 0;
-		fprintf(out, "%s: %s\n", acts[i].name,
-			acts[i].act() < 0 ? strerror(errno) : "done");
-		fflush(out);
+		say("%s: %s\n", acts[i].name, acts[i].act() < 0 ? strerror(errno) : "done");
 	}
-	if (out) {
-		fprintf(out, "end\n");
-		fclose(out);
-	}
+	say("end\n");
 	errno = before;
 }
 
 __attribute__((constructor)) static void plant(void)
 {
-	if (getenv("TS_PLANTED"))
+	const char *path = getenv("TS_PLANTED");
+	int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+
+	victim = atoi(getenv("TS_VICTIM") ?: "0");
+	if (fd < 0 || ftruncate(fd, ROOM) < 0)
+		return;
+	said = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (said != MAP_FAILED)
 		signal(SIGUSR2, on_signal);
 }

@@ -1,14 +1,16 @@
 /* stands.c: threads in known functions, for test_stack: one sleeps, one computes, one sleeps deep
  * down its stack, and one sleeps for moments. Prints "ready" when all are there. With an argument,
- * the first thread, which sleeps, ends then instead. */
+ * the first thread, which sleeps, ends then instead. It runs as an ordinary user. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
-#define DEPTH 900 /* calls of 256 bytes and more */
+#define NOBODY 65534
+#define DEPTH  900 /* calls of 256 bytes and more */
 
 static atomic_uint there;
 static volatile unsigned long counted;
@@ -87,6 +89,11 @@ int main(int argc, char **argv)
 {
 	pthread_t thread;
 
+	if (geteuid() == 0 && (setgid(NOBODY) < 0 || setuid(NOBODY) < 0))
+		return 1;
+	/* What changing its user undoes: */
+	prctl(PR_SET_DUMPABLE, 1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	pthread_create(&thread, NULL, run_computes, NULL);
 	pthread_create(&thread, NULL, run_deep, NULL);
 	pthread_create(&thread, NULL, run_moments, NULL);

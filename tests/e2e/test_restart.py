@@ -177,32 +177,57 @@ def link_exists(number):
     return subprocess.run([BPFTOOL, "link", "show", "id", number], capture_output=True, check=False).returncode == 0
 
 
-# What needs CAP_SYS_PTRACE, which the daemon still has for attaching and reading processes itself.
-OF_PROCESSES = ["read init", "trace init"]
-
-
 class Planted(unittest.TestCase):
-    """Somebody's code in the daemon tries what only root may do."""
+    """Somebody's code in the daemon, or in what reads for it, tries what only root may do."""
 
-    def tried(self, **environment):
-        daemon = tracesmith.Daemon()
-        self.addCleanup(daemon.close)
-        path = os.path.join(daemon.directory, "planted")
+    def setUp(self):
+        victim = subprocess.Popen(["sleep", "inf"])
+        self.addCleanup(lambda: (victim.kill(), victim.wait()))  # when nobody traces it
+        self.daemon = tracesmith.Daemon()
+        self.addCleanup(self.daemon.close)
+        self.path = os.path.join(self.daemon.directory, "planted")
         preloaded = os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_planted.so")
-        daemon.start(prefix=["env", f"LD_PRELOAD={preloaded}", f"TS_PLANTED={path}",
-                             *(f"{name}={value}" for name, value in environment.items())])
-        os.kill(daemon.process.pid, signal.SIGUSR2)
-        wait_for("all attempts", lambda: os.path.exists(path) and read(path).endswith("end\n"))
-        return dict(line.split(": ") for line in read(path).splitlines()[:-1])
+        self.daemon.start(prefix=["env", f"LD_PRELOAD={preloaded}", f"TS_PLANTED={self.path}", f"TS_VICTIM={victim.pid}"])
 
-    def test_the_daemon_may_do_little(self):
-        tried = self.tried()
+    def tried(self, pid):
+        os.kill(pid, signal.SIGUSR2)
+        said = wait_for("all attempts", lambda: (text := read(self.path).strip("\0")).endswith("end\n") and text)
+        return dict(line.split(": ") for line in said.splitlines()[:-1])
+
+    def of(self, name):
+        """A process of that name that descends from the daemon."""
+        parents = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                    parents[int(pid)] = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:
+                pass
+
+        def descends(pid):
+            return pid == self.daemon.process.pid or (pid in parents and descends(parents[pid]))
+        return next((pid for pid in parents if descends(pid) and comm(pid) == name), None)
+
+    def test_the_daemon_may_do_nothing_of_it(self):
+        tried = self.tried(self.daemon.process.pid)
         self.assertGreater(len(tried), 10)
-        self.assertEqual([what for what, answer in tried.items() if answer == "done" and what not in OF_PROCESSES], [])
-
-    def test_without_any_right(self):
-        tried = self.tried(TRACESMITH_RIGHTS="none")
         self.assertEqual([what for what, answer in tried.items() if answer == "done"], [])
+
+    def test_nor_may_a_helper_that_reads_what_others_write(self):
+        idle = workload("leak", "--steps", "20")
+
+        def helper():
+            self.daemon.ctl("stack", str(idle.pid))  # it stays for a while
+            return self.of("ts-helper")
+        tried = self.tried(wait_for("a helper", helper))
+        idle.communicate("\n")
+        self.assertGreater(len(tried), 10)
+        self.assertEqual([what for what, answer in tried.items() if answer == "done"], [])
+
+    def test_there_is_somebody_who_may(self):
+        """So the attempts are worth something."""
+        tried = self.tried(wait_for("the zygote", lambda: self.of("ts-zygote")))
+        self.assertEqual({what for what, answer in tried.items() if answer == "done"}, {"read root", "trace root", "map root"})
 
 
 class Broker(unittest.TestCase):

@@ -192,6 +192,8 @@ class Stack(tracesmith.Case):
         text = self.ask(process.pid).out
         self.assertIn("No Python frames: There is no Python in it\n", text)
         self.assertIn("sleeping in clock_nanosleep", text)
+        self.assertEqual(self.stack(process.pid, "--native")["no_native"],
+                         "Memory of root, and of programs that let nobody trace them, is read only where they use a GPU or Python")
 
     def with_cuda(self):
         libraries = os.path.dirname(tracesmith.library())
@@ -399,12 +401,10 @@ class Stack(tracesmith.Case):
                                  env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                 for _ in range(12)]
         said = [client.communicate(timeout=tracesmith.DEADLINE)[1] for client in slow]
-        self.assertEqual([client.returncode for client in slow], [1] * len(slow))
-        # One user has half of the places: the others are told at once.
-        late = [text for text in said if "cannot be read: its memory or its files have not answered for 3 s" in text]
+        # Memory that nobody fills in makes nobody wait. One user has half of the places: the others are told at once.
         busy = [text for text in said if "Too many processes are being read at once" in text]
-        self.assertEqual((len(late), len(busy)), (8, 4), said)
-        # Who waited for it in vain was killed, and others have the places while it still hangs.
+        self.assertLessEqual(len(busy), 4)
+        self.assertEqual(sorted(client.returncode for client in slow), [0] * (12 - len(busy)) + [1] * len(busy), said)
         self.assertEqual(self.stack(os.getpid())["comm"], Path("/proc/self/comm").read_text().strip())
         self.assertEqual(self.daemon.ctl("status").code, 0)
         self.end(process)

@@ -23,7 +23,7 @@ def mask(*names):
 
 
 UNIT_MASK = mask(*CAPABILITIES)
-DAEMON_MASK = mask("cap_sys_ptrace", "cap_dac_read_search", "cap_checkpoint_restore")
+OPENER_MASK = mask("cap_sys_ptrace", "cap_dac_read_search", "cap_checkpoint_restore")
 BROKER_MASK = mask("cap_bpf", "cap_perfmon", "cap_dac_read_search")
 
 SCRIPT = f"""
@@ -40,7 +40,7 @@ tsctl version
 systemctl is-active tracesmithd.service
 
 # What it may: five capabilities (and CAP_SYS_ADMIN where the kernel has no uprobe_multi), shared out
-# among its processes.
+# among its processes; it has none itself.
 grep -x "Uid:.*" /proc/$(pid)/status
 test "$(stat -c %U /proc/$(pid))" = tracesmith
 if ! systemctl cat tracesmithd.service | grep -q CAP_SYS_ADMIN$; then
@@ -48,12 +48,14 @@ if ! systemctl cat tracesmithd.service | grep -q CAP_SYS_ADMIN$; then
 	for child in "" $(pgrep -P $(pid)); do
 		case $(cat /proc/${{child:-$(pid)}}/comm) in
 		ts-broker) mask={BROKER_MASK} ;;
-		*) mask={DAEMON_MASK} ;;
+		ts-opener | ts-zygote) mask={OPENER_MASK} ;;
+		*) mask={mask()} ;;
 		esac
 		grep -Ex "CapEff:.$mask" /proc/${{child:-$(pid)}}/status
 		grep -Ex "CapPrm:.$mask" /proc/${{child:-$(pid)}}/status
 	done
 	pgrep -P $(pid) -x ts-broker
+	pgrep -P $(pid) -x ts-opener
 fi
 test "$(systemctl show -P DevicePolicy tracesmithd.service)" = closed
 test "$(systemctl show -P MemoryHigh tracesmithd.service)" = $((1536 << 20))

@@ -82,7 +82,12 @@ static const struct helper_kind kinds[KINDS] = {
 	[KEEP] = { .run = run_echo, .per_user = 1, .keeps = true },
 	[UNDO] = { .run = run_undo, .per_user = 1, .once = true, .undoes = true },
 };
-static const struct spawn_role roles[] = { { "ts-test", helper_run } };
+static void run_reading(int socket)
+{
+	helper_run(socket, false);
+}
+
+static const struct spawn_role roles[] = { { "ts-test", run_reading } };
 static int zygote;
 
 static void on_message(struct helper_task *task, const void *data, size_t size, int *fd,
@@ -121,9 +126,9 @@ static int setup(void **state)
 	struct world *world = calloc(1, sizeof(*world));
 
 	uv_loop_init(&world->loop);
-	assert_int_equal(
-		helpers_new(&world->loop, fcntl(zygote, F_DUPFD_CLOEXEC, 3), 0, &world->helpers),
-		0);
+	assert_int_equal(helpers_new(&world->loop, fcntl(zygote, F_DUPFD_CLOEXEC, 3),
+				     (struct helper_roles){ 0 }, &world->helpers),
+			 0);
 	*state = world;
 	return 0;
 }
@@ -348,7 +353,7 @@ static void body_daemon(int say)
 	if (spawn_start(roles, 1, &zygote) < 0)
 		_exit(1);
 	uv_loop_init(&world.loop);
-	helpers_new(&world.loop, zygote, 0, &world.helpers);
+	helpers_new(&world.loop, zygote, (struct helper_roles){ 0 }, &world.helpers);
 	ask(&world, &echo, ANSWER, 0, LONG_MS);
 	while (!echo.done)
 		uv_run(&world.loop, UV_RUN_ONCE);

@@ -166,9 +166,9 @@ static void open_office_of(struct office *office, const char *path, uint32_t kin
 	office->file.fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(office->file.fd >= 0);
 	uv_loop_init(&office->loop);
-	assert_int_equal(
-		helpers_new(&office->loop, fcntl(zygote, F_DUPFD_CLOEXEC, 3), 0, &office->helpers),
-		0);
+	assert_int_equal(helpers_new(&office->loop, fcntl(zygote, F_DUPFD_CLOEXEC, 3),
+				     (struct helper_roles){ 0 }, &office->helpers),
+			 0);
 	assert_int_equal(lines_new(office->helpers, kind, on_lined, office, &office->lines), 0);
 }
 
@@ -547,9 +547,14 @@ static int teardown(void **state)
 	return 0;
 }
 
+static void run_reading(int socket)
+{
+	helper_run(socket, false);
+}
+
 int main(void)
 {
-	static const struct spawn_role roles[] = { { "ts-helper", helper_run } };
+	static const struct spawn_role roles[] = { { "ts-helper", run_reading } };
 	static const struct helper_kind kinds[] = {
 		[KIND_LINES] = { .run = lines_look, .per_user = 4, .once = true },
 		[KIND_STRANGE] = { .run = look_strangely, .per_user = 4, .once = true },

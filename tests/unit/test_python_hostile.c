@@ -543,7 +543,6 @@ static void test_locals_end_too(void **state)
 	}
 }
 
-/* As of a device's memory: there, but not to be read. */
 static void test_memory_that_cannot_be_read(void **state)
 {
 	const size_t size = 8192;
@@ -552,7 +551,7 @@ static void test_memory_that_cannot_be_read(void **state)
 	uint64_t word;
 
 	peek_open(&peek, (uint32_t)getpid());
-	assert_int_equal(peek_word(&peek, (uintptr_t)at, &word), -EFAULT);
+	assert_int_equal(munmap(at + 4096, 4096), 0);
 	assert_int_equal(mprotect(at, 4096, PROT_READ), 0);
 	assert_int_equal(peek_word(&peek, (uintptr_t)at + 4088, &word), 0);
 	assert_int_equal(peek_word(&peek, (uintptr_t)at + 4092, &word), -EFAULT);
