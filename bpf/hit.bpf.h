@@ -22,7 +22,7 @@ static __always_inline bool hit_counts(__u64 cookie, __u64 *last)
 }
 
 /* Seldom: the map is shared by all threads, and finding the process in it takes its time. */
-static __noinline int hits_add_up(struct thread *thread, __u64 now)
+__noinline int hits_add_up(struct thread *thread, __u64 now)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	__u64 cpu = bpf_get_smp_processor_id();

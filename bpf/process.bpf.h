@@ -164,7 +164,7 @@ static __always_inline bool task_is_ours(struct task_struct *task)
 }
 
 /* Not within thread_decide(): that is as deep in the stack as a 6.1 verifier allows. */
-static __noinline int thread_find_python(struct thread *thread)
+__noinline int thread_find_python(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 started_ns = BPF_CORE_READ(task, group_leader, start_boottime);
@@ -185,7 +185,7 @@ static __noinline int thread_find_python(struct thread *thread)
 /* Decides once per thread and filter generation whether the process is watched, and announces the
  * process before its first event; 0: it could not. Two threads may both announce it, which is
  * harmless; an event before the announcement would not be. */
-static __noinline int thread_decide(struct thread *thread)
+__noinline int thread_decide(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;

@@ -56,13 +56,14 @@ static __always_inline int stack_put(struct thread *thread, __u64 id, __u64 wake
 	return 0;
 }
 
-static __noinline int stack_send(struct thread *thread, __u64 id, bool keep)
+/* Global, as others here, so that it is verified once and not for each way that leads to it. */
+__noinline int stack_send(struct thread *thread, __u64 id, bool keep)
 {
 	__u64 wake;
 	__u8 one = 1;
 	int r;
 
-	if (!ring_has_room(keep, &wake))
+	if (!thread || !ring_has_room(keep, &wake))
 		return -1;
 	/* The sooner it is read, the more of its code is still there. */
 	if (thread->python_count)
@@ -116,21 +117,24 @@ static __always_inline bool stack_is_code(__u64 address, __u64 at, __u64 span)
 
 /* Walks the frame pointers itself: bpf_get_stack() is slower, and before 6.11 it misses the caller,
  * because at a function's first instruction %rbp is still the caller's. The return address is on
- * top of the stack there. */
-static __always_inline __u64 stack_by_links(struct pt_regs *ctx, struct thread *thread)
+ * top of the stack there. The frames and their id are in the thread. */
+__noinline int stack_by_links(struct thread *thread, __u64 pc, __u64 sp, __u64 bp)
 {
 	__u32 count = 2, depth = settings.stack_depth;
-	__u64 at = PT_REGS_SP(ctx), next = PT_REGS_FP(ctx), id;
+	__u64 at = sp, next = bp, id;
 	__u64 ids = bpf_get_current_pid_tgid();
 	__u64 span = (__u32)ids == ids >> 32 ? STACK_SPAN : 0;
 	struct link link = {};
 
+	if (!thread)
+		return 0;
+	thread->unwinding.id = 0;
 	thread->window_at = ~0ull;
 	if (at & 7 || !stack_read(thread, at, &link))
 		return 0;
-	thread->frame[0] = PT_REGS_IP(ctx);
+	thread->frame[0] = pc;
 	thread->frame[1] = link.next;
-	id = probe_hash_frame(probe_hash_frame(thread->seed, thread->frame[0]), thread->frame[1]);
+	id = probe_hash_frame(probe_hash_frame(thread->seed, pc), link.next);
 	for (; count < TS_STACK_FRAMES_MAX && count < depth; count++) {
 		/* The stack grows down, so callers are above; anything else is not a frame. */
 		if (next <= at || next & 7)
@@ -142,12 +146,11 @@ static __always_inline __u64 stack_by_links(struct pt_regs *ctx, struct thread *
 		id = probe_hash_frame(id, link.address);
 		next = link.next;
 	}
-	/* In memory the count is any number to the verifier, so it follows one path from here on,
-	 * and not one for each depth. */
 	thread->frame_count = count;
 	thread->end = TS_END_LINKS;
 	thread->linked = 0;
-	return id ? id : 1;
+	thread->unwinding.id = id ? id : 1;
+	return 0;
 }
 
 /* The id of the stack, 0: it could not be taken. `flags`: PROBE_EVENT_MISSED, if it is yet to be
@@ -155,15 +158,12 @@ static __always_inline __u64 stack_by_links(struct pt_regs *ctx, struct thread *
 static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thread, bool keep,
 					__u16 *flags)
 {
-	bool missed = false;
-	__u64 id;
+	__u64 pc = PT_REGS_IP(ctx), sp = PT_REGS_SP(ctx), bp = PT_REGS_FP(ctx), id;
+	bool missed;
 
-	if (!settings.unwind) {
-		id = stack_by_links(ctx, thread);
-	} else {
-		missed = unwind_stack(thread, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx));
-		id = thread->unwinding.id;
-	}
+	missed = settings.unwind ? unwind_stack(thread, pc, sp, bp)
+				 : stack_by_links(thread, pc, sp, bp);
+	id = thread->unwinding.id;
 	python_take(thread);
 	if (missed) {
 		__u64 asked = unwind_miss(thread);
