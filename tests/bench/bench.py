@@ -22,9 +22,7 @@ class Gpu:
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="tracesmith-bench-")
-        self.name = f"lib{os.path.basename(self.directory)}.so"
-        shutil.copy(tracesmith.library(), os.path.join(self.directory, self.name))
-        os.symlink(self.name, os.path.join(self.directory, "libcuda.so.1"))
+        self.name = tracesmith.copy_library(self.directory)
 
     def workload(self, name, *arguments):
         return tracesmith.workload(name, *arguments, copy=self.directory)

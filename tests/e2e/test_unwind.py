@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 import tracesmith
-from tracesmith import BUILD, library, wait_for
+from tracesmith import BUILD, wait_for
 
 TARGET = os.path.join(BUILD, "tests/unit/unwind_target")
 PATHS = os.path.join(BUILD, "tests/e2e/e2e_paths")
@@ -51,12 +51,20 @@ class Case(tracesmith.Case):
 
     environment = {"TRACESMITH_PATIENCE": "20"}  # a stack that is not found in time is cut
 
+    def setUp(self):
+        """The daemon's figures, of all that it sees, are to be of these programs alone."""
+        directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        self.addCleanup(shutil.rmtree, directory)
+        self.driver, self.standing = tracesmith.copy_library(directory), (directory,)
+        self.library = tracesmith.library(directory)
+        super().setUp()
+
     def launch(self):
         self.daemon.start(prefix=["env", *(f"{name}={value}" for name, value in self.environment.items())])
 
     def start(self, *arguments):
         return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                env=dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(library())))
+                                env=dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(self.library)))
 
     def round(self, process, before):
         """Lets it go through all; the size of each allocation by name, when all of them are known."""
@@ -115,7 +123,7 @@ class Case(tracesmith.Case):
     def check_traps(self, rounds_wanted=5, learned=True):
         """Goes through them several times: stacks are right while rules are learned, and after."""
         with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-") as directory:
-            process = self.start(TARGET, directory, library())
+            process = self.start(TARGET, directory, self.library)
             rounds, count, unwound = [], 0, []
             for _ in range(rounds_wanted):
                 sizes, count = self.round(process, count)
@@ -142,7 +150,7 @@ class Case(tracesmith.Case):
 
     def python_names(self):
         """The names of the frames of both stacks of the Python program."""
-        process = self.start("/usr/bin/python3", "-c", PYTHON % library())
+        process = self.start("/usr/bin/python3", "-c", PYTHON % self.library)
         self.round(process, 0)
         self.finish(process)
         return [self.frames(process.pid, size)[1] for size in (4096, 8192)]
@@ -164,7 +172,7 @@ class Unwind(Case):
 
     def test_libraries_that_take_turns_at_an_address_give_no_wrong_frame(self):
         with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-") as directory:
-            process = self.start(TARGET, directory, library(), "reload", "20")
+            process = self.start(TARGET, directory, self.library, "reload", "20")
             wanted = {}
 
             def is_whole():
@@ -191,7 +199,7 @@ class Unwind(Case):
         """After fork and vfork, in threads too, and exec, each with a library where its parent has had another."""
         ends, addresses, whole = {}, set(), 0
         with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-") as directory:
-            process = self.start("setarch", "-R", TARGET, directory, library(), "children")
+            process = self.start("setarch", "-R", TARGET, directory, self.library, "children")
             for line in iter(process.stdout.readline, "end\n"):
                 name, size, pid = line.split()
                 end, frames, wanted = self.end_of(pid, size), self.frames(pid, size)[0][2:], truth(directory, name)
@@ -220,7 +228,7 @@ class Flood(Case):
     def test_code_compiled_all_the_time_does_not_send_stacks_for_ever(self):
         before = self.unwound()
         count = 4000
-        process = self.start(TARGET, "/tmp", library(), "flood", str(count))
+        process = self.start(TARGET, "/tmp", self.library, "flood", str(count))
         process.stdout.readline()
         wait_for("its calls", lambda: sum(self.ends(process.pid).values()) == count)
         ends, lost, asked = self.ends(process.pid), self.lost(process.pid), self.unwound() - before
@@ -243,8 +251,8 @@ class Flood(Case):
         """It has what is written there; below, and above a true address, it is right. No call is missed."""
         count, made, others = 1000, 0, 0
         with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-") as directory:
-            other = self.start(TARGET, directory, library())
-            process = self.start(TARGET, directory, library(), "scribble", str(count))
+            other = self.start(TARGET, directory, self.library)
+            process = self.start(TARGET, directory, self.library, "scribble", str(count))
 
             def other_is_whole():
                 nonlocal others
@@ -267,7 +275,7 @@ class Flood(Case):
             lost, stacks = self.lost(process.pid), self.stacks(process.pid)
             self.finish(process)
             wanted = truth(directory, "scribble")
-        self.assertLessEqual(set(lost), {"stack-cut"})
+        self.assertLessEqual(set(lost), {"stack-cut", "mapping"})  # as in assert_nothing_lost()
         below = max(stacks, key=len)[:3]
         for frames in stacks:
             self.assertEqual(frames[:3], below[:len(frames)])
@@ -296,19 +304,21 @@ class Held(Case):
         return int(held[1]), int(held[2]), rows["unread_stacks"]["number"]
 
     def test_no_walk_is_held_that_would_be_another(self):
-        process = self.start(PATHS, library())
+        process = self.start(PATHS, self.library)
 
         def order(text):
             process.stdin.write(text + "\n")
             process.stdin.flush()
             return process.stdout.readline()
 
-        order("hole 20")
-        before, _, unread = self.figures()
-        order("hole 20")
-        held, _, unread_after = self.figures()
-        self.assertAlmostEqual(held - before, 20000, delta=1000)
-        self.assertEqual(unread_after, unread, "reads fail in steady state")
+        def is_steady():
+            """All walks of an order are held, once the rules that the one before has missed are filed."""
+            before, _, unread = self.figures()
+            order("hole 20")
+            held, _, unread_after = self.figures()
+            return held - before == 20000 and unread_after == unread
+
+        wait_for("a steady state", is_steady)
         for text in ("random 1 20000", "same 40", "outer 40"):  # learns the rules
             order(text)
         before, _, unread = self.figures()
@@ -339,7 +349,7 @@ class Late(Case):
         with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-", dir="/dev/shm") as directory:
             target = os.path.join(directory, "slow-to-read")
             shutil.copy(TARGET, target)
-            process = self.start(target, directory, library())
+            process = self.start(target, directory, self.library)
             count = len([*iter(process.stdout.readline, "end\n")])
             self.check_python()
             wait_for("its calls", lambda: sum(self.ends(process.pid).values()) == count)

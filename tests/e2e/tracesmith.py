@@ -56,7 +56,8 @@ class Daemon:
     """A tracesmithd of our own, with its socket and database in a directory of its own. Most tests count
     exactly what programs that do nothing else call, so it has no budget and no bound unless asked for."""
 
-    def __init__(self, settings="", directory=None, standing=("lib",), budget="none", trap_limit="none", libraries=""):
+    def __init__(self, settings="", directory=None, standing=("lib",), budget="none", trap_limit="none", libraries="",
+                 driver=DRIVER):
         self.directory = directory or tempfile.mkdtemp(prefix="tracesmith-test-")
         self.socket = os.path.join(self.directory, "control.sock")
         self.database = os.path.join(self.directory, "tracesmith.db")
@@ -66,8 +67,8 @@ class Daemon:
         with open(self.config, "w") as file:
             file.write(f"[probe]\nlight = {LIGHT}\n{settings}\n[probe]\nbudget = {budget}\n"
                        f"trap_limit = {trap_limit}\nstanding = {copies}\n")
-            if DRIVER:
-                file.write(f"libraries = {DRIVER} {libraries}\n")
+            if driver:
+                file.write(f"libraries = {driver} {libraries}\n")
         self.process = None
 
     def start(self, prefix=()):
@@ -207,6 +208,14 @@ def write_library(directory, content):
     return path
 
 
+def copy_library(directory):
+    """A driver there, of a file name that nobody else has: only its own programs use it. Returns the name."""
+    name = f"lib{os.path.basename(directory)}.so"
+    shutil.copy(library(), os.path.join(directory, name))
+    os.symlink(name, os.path.join(directory, "libcuda.so.1"))
+    return name
+
+
 def workload_path(name):
     return os.path.join(FAKE, "workload", name)
 
@@ -229,6 +238,7 @@ def run(name, *arguments, **options):
 class Case(unittest.TestCase):
     """A test with a daemon that is stopped, cleanly, at its end."""
     settings = ""
+    driver = DRIVER
     libraries = ""  # beside the driver
     standing = ("lib",)
     budget = "none"
@@ -236,7 +246,7 @@ class Case(unittest.TestCase):
 
     def setUp(self):
         self.daemon = Daemon(self.settings, standing=self.standing, budget=self.budget, trap_limit=self.trap_limit,
-                             libraries=self.libraries)
+                             libraries=self.libraries, driver=self.driver)
         self.addCleanup(self._close)
         self.launch()
 
