@@ -1,5 +1,5 @@
-/* History: slots in the order of their numbers, each number once. The blocks alive in all slots and
- * those in doubt are together live_count. */
+/* History: slots in the order of their numbers, each number once. The blocks of all slots, alive
+ * and in doubt, and those born before sure_ns are together live_count. */
 #include "core/leak/history.h"
 
 #include <errno.h>
@@ -16,6 +16,8 @@
 #define MS_SHIFT   20
 /* A gap is short up to this fraction of the time. */
 #define GAP_PART 8
+/* Of blocks that are freed sooner or later, this part was freed in a gap: too many. */
+#define MUCH 0.25
 /* What was allocated since then is recent. */
 #define RECENT_NS 60000000000ull
 
@@ -65,11 +67,10 @@ static unsigned int slot_place(const struct history *history, uint32_t number)
 static void slot_join(struct history_slot *slot, const struct history_slot *next)
 {
 	slot->born = add_u32(slot->born, next->born);
-	slot->freed = add_u32(slot->freed, next->freed);
 	slot->alive = add_u32(slot->alive, next->alive);
 	slot->alive_bytes += next->alive_bytes;
-	if (next->low_bytes < slot->low_bytes)
-		slot->low_bytes = next->low_bytes;
+	slot->doubt = add_u32(slot->doubt, next->doubt);
+	slot->doubt_bytes += next->doubt_bytes;
 	if (next->high_bytes > slot->high_bytes)
 		slot->high_bytes = next->high_bytes;
 	slot->activity = next->activity;
@@ -132,7 +133,6 @@ static struct history_slot *slot_at(struct history *history, uint64_t ns)
 	history->count++;
 	history->slot[place] = (struct history_slot){
 		.number = number,
-		.low_bytes = history->live_bytes,
 		.high_bytes = history->live_bytes,
 		.activity = place ? history->slot[place - 1].activity : history->sure_activity,
 	};
@@ -149,8 +149,6 @@ static uint64_t other_activity(const struct history *history, uint64_t activity)
 
 static void slot_level(const struct history *history, struct history_slot *slot, uint64_t activity)
 {
-	if (history->live_bytes < slot->low_bytes)
-		slot->low_bytes = history->live_bytes;
 	if (history->live_bytes > slot->high_bytes)
 		slot->high_bytes = history->live_bytes;
 	activity = other_activity(history, activity);
@@ -185,15 +183,25 @@ static void history_credit(struct history *history, uint64_t bytes)
 		history->peak_bytes = history->live_bytes;
 }
 
-/* Of the time that was resumed, only the end is known. */
+static uint64_t line(double x, double from_x, double from_y, double to_x, double to_y)
+{
+	double y = to_x > from_x ? from_y + (x - from_x) * (to_y - from_y) / (to_x - from_x) : to_y;
+
+	return (uint64_t)fmin(y, (double)INT64_MAX);
+}
+
+/* Of the time that was resumed, two points are known. */
 static uint64_t past_activity(const struct history *history, uint64_t ns)
 {
-	uint64_t life_ns = history->last_ns - history->first_ns;
+	double last_ns = (double)history->past_last_ns;
+	double last = (double)history->past_last_activity;
 
-	if (ns >= history->last_ns || !life_ns)
-		return history->last_activity;
-	return (uint64_t)((double)history->last_activity * (double)(ns - history->first_ns) /
-			  (double)life_ns);
+	if (ns >= history->past_ns)
+		return history->past_activity;
+	if (ns >= history->past_last_ns)
+		return line((double)ns, last_ns, last, (double)history->past_ns,
+			    (double)history->past_activity);
+	return line((double)ns, (double)history->first_ns, 0, last_ns, last);
 }
 
 static struct history_slot *past_slot(struct history *history, uint64_t ns)
@@ -220,7 +228,7 @@ void history_found(struct history *history, uint64_t born_ns, uint64_t bytes)
 	slot->alive = add_u32(slot->alive, 1);
 	slot->alive_bytes += bytes;
 	for (unsigned int i = 0; i < history->count; i++)
-		history->slot[i].low_bytes = history->slot[i].high_bytes = history->live_bytes;
+		history->slot[i].high_bytes = history->live_bytes;
 }
 
 /* A digit of a count: none for 0, then five to two powers of two. */
@@ -291,7 +299,7 @@ static int past_spread(struct history *history)
 
 		if (!slot)
 			return -ENOMEM;
-		slot->born = slot->freed = (uint32_t)fmin(born, UINT32_MAX);
+		slot->born = (uint32_t)fmin(born, UINT32_MAX);
 	}
 	return 0;
 }
@@ -314,13 +322,18 @@ int history_resume(struct history *history, const struct history_past *past)
 			past->birth_ns < history->last_ns ? past->birth_ns : history->last_ns;
 	history->allocations = past->allocations;
 	history->frees = past->frees;
-	history->last_activity = other_activity(history, past->activity);
+	history->past_ns = history->past_last_ns = past->told_ns;
+	history->past_activity = other_activity(history, past->activity);
+	history->past_last_activity = history->past_activity;
+	if (past->last_activity && past->last_activity <= past->activity) {
+		history->past_last_ns = history->last_ns;
+		history->past_last_activity = other_activity(history, past->last_activity);
+	}
 	history->allocations = past->frees; /* the others are found */
 	history->last_free_ns = past->frees ? history->last_ns : 0;
 	history->peak_bytes = past->peak_bytes;
-	r = past_spread(history);
 	history->last_activity = past->activity;
-	return r;
+	return past_spread(history);
 }
 
 int history_allocated(struct history *history, uint64_t now_ns, uint64_t bytes, uint64_t activity)
@@ -342,7 +355,21 @@ int history_allocated(struct history *history, uint64_t now_ns, uint64_t bytes, 
 	return 0;
 }
 
-/* Blocks in doubt are in no slot, nor are those for whose slot there was no memory. */
+/* A block of so many bytes was in doubt; which others are, is unknown. How many bytes are to be
+ * taken from those alive. */
+static uint64_t slot_restore(struct history_slot *slot, uint64_t bytes)
+{
+	uint64_t taken = bytes < slot->doubt_bytes ? bytes : slot->doubt_bytes;
+
+	slot->doubt_bytes -= taken;
+	if (!slot->doubt) {
+		slot->alive_bytes += slot->doubt_bytes;
+		slot->doubt_bytes = 0;
+	}
+	return bytes - taken;
+}
+
+/* Those from before sure_ns are in no slot, nor are those for whose slot there was no memory. */
 static void forget_alive(struct history *history, uint64_t born_ns, uint64_t bytes)
 {
 	struct history_slot *slot;
@@ -354,9 +381,14 @@ static void forget_alive(struct history *history, uint64_t born_ns, uint64_t byt
 	if (place == history->count)
 		return;
 	slot = &history->slot[place];
-	if (slot->number != slot_number(history, born_ns) || !slot->alive)
+	if (slot->number != slot_number(history, born_ns))
 		return;
-	slot->alive--;
+	if (slot->doubt) {
+		slot->doubt--;
+		bytes = slot_restore(slot, bytes);
+	} else if (slot->alive) {
+		slot->alive--;
+	}
 	slot->alive_bytes -= bytes < slot->alive_bytes ? bytes : slot->alive_bytes;
 }
 
@@ -383,10 +415,8 @@ void history_freed(struct history *history, uint64_t born_ns, uint64_t now_ns, u
 	history->age[age] = add_u32(history->age[age], 1);
 	history->last_free_ns = now_ns;
 	history_event(history, now_ns, activity);
-	if (!slot)
-		return;
-	slot->freed = add_u32(slot->freed, 1);
-	slot_level(history, slot, activity);
+	if (slot)
+		slot_level(history, slot, activity);
 }
 
 /* The age that blocks reach here before they are freed, but for one in a hundred. 0: too few were
@@ -405,44 +435,72 @@ static uint64_t usual_age_ns(const struct history *history)
 	return 0;
 }
 
-/* As many of its blocks as were born in a time are in doubt, if all were born evenly. */
-static void slot_doubt(const struct history *history, struct history_slot *slot, uint64_t from_ns,
-		       uint64_t until_ns)
+static void slot_doubt(struct history_slot *slot, uint32_t count)
+{
+	uint64_t bytes;
+
+	if (count > slot->alive)
+		count = slot->alive;
+	if (!count)
+		return;
+	bytes = (uint64_t)((double)slot->alive_bytes * count / slot->alive);
+	slot->alive -= count;
+	slot->alive_bytes -= bytes;
+	slot->doubt += count;
+	slot->doubt_bytes += bytes;
+}
+
+/* How many blocks of a slot were born in a time, if all came evenly. */
+static double slot_born(const struct history *history, const struct history_slot *slot,
+			uint64_t from_ns, uint64_t until_ns)
 {
 	uint64_t start_ns = history_slot_ns(history, slot->number);
 	uint64_t end_ns = history_slot_ns(history, slot->number + 1);
-	double doubt;
 
 	if (end_ns > until_ns)
 		end_ns = until_ns;
 	if (from_ns < start_ns)
 		from_ns = start_ns;
-	if (end_ns <= from_ns)
-		return;
-	doubt = ceil((double)slot->born * (double)(end_ns - from_ns) / (double)(end_ns - start_ns));
-	if (doubt >= slot->alive) {
-		slot->alive = 0;
-		slot->alive_bytes = 0;
-		return;
-	}
-	slot->alive_bytes -= (uint64_t)((double)slot->alive_bytes * doubt / slot->alive);
-	slot->alive -= (uint32_t)doubt;
+	return end_ns <= from_ns ? 0
+				 : (double)slot->born * (double)(end_ns - from_ns) /
+					   (double)(end_ns - start_ns);
 }
 
-/* Blocks that are older than what is usually freed would not have been freed in that time either.
- * If much of the time was missed, all may have been. */
+/* No more than are freed in such a time elsewhere, and of those born since `from_ns`, the youngest
+ * first, such a part. */
+static void history_doubt(struct history *history, uint64_t from_ns, uint64_t since_ns,
+			  uint64_t gap_ns, double part)
+{
+	uint64_t life_ns = history->last_ns - history->first_ns;
+	double most = ceil((double)history->frees * (double)gap_ns /
+			   (double)(life_ns > gap_ns ? life_ns : gap_ns));
+
+	for (unsigned int i = history->count; i-- > 0 && most >= 1;) {
+		struct history_slot *slot = &history->slot[i];
+		double born = slot_born(history, slot, from_ns, since_ns);
+		uint32_t count = (uint32_t)fmin(fmin(ceil(born * part), most), UINT32_MAX);
+
+		if (count > slot->alive)
+			count = slot->alive;
+		slot_doubt(slot, count);
+		most -= count;
+	}
+}
+
+/* Blocks that are older than what is usually freed would not have been freed in that time either,
+ * and of the younger ones few, if it was short. If much was missed, all may have been. */
 void history_missed(struct history *history, uint64_t since_ns, uint64_t until_ns,
 		    uint64_t activity)
 {
-	uint64_t twice_ns = 2 * usual_age_ns(history), from_ns = since_ns;
+	uint64_t usual_ns = usual_age_ns(history), gap_ns = until_ns - since_ns;
+	double part = usual_ns ? fmin(2 * (double)gap_ns / (double)usual_ns, 1) : 1;
+	uint64_t from_ns = since_ns > 2 * usual_ns ? since_ns - 2 * usual_ns : 0;
 
 	if (!history->first_ns || until_ns < history->first_ns)
 		return;
-	history->missed_ns += until_ns - since_ns;
-	from_ns = since_ns > twice_ns ? since_ns - twice_ns : 0;
-	for (unsigned int i = 0; i < history->count; i++)
-		slot_doubt(history, &history->slot[i], from_ns, since_ns);
-	if (from_ns > history->sure_ns &&
+	history->missed_ns += gap_ns;
+	history_doubt(history, from_ns, since_ns, gap_ns, part);
+	if ((from_ns > history->sure_ns || part < MUCH) &&
 	    history->missed_ns * GAP_PART <= until_ns - history->sure_ns)
 		return;
 	history->missed_ns = 0;

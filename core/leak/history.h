@@ -5,7 +5,8 @@
  * the width doubles and neighbours join, so a history of weeks is as large as one of seconds. A
  * slot exists only where something happened: what was allocated once takes one. Each has the blocks
  * that were born in it and live still. Blocks whose end may have been missed are in doubt: they
- * count as live, and prove nothing.
+ * count as live, and prove nothing. How many they are is known, not which ones: the next ones of
+ * their slot that are freed were among them.
  */
 #ifndef TS_LEAK_HISTORY_H
 #define TS_LEAK_HISTORY_H
@@ -21,11 +22,11 @@
 
 struct history_slot {
 	uint32_t number; /* its start, in widths since the first block */
-	uint32_t born, freed;
-	uint32_t alive; /* of those born in it, without those in doubt */
-	uint64_t alive_bytes;
-	uint64_t low_bytes, high_bytes; /* of all that was live in it */
-	uint64_t activity;		/* of the process, at its last event */
+	uint32_t born;
+	uint32_t alive, doubt; /* of those born in it */
+	uint64_t alive_bytes, doubt_bytes;
+	uint64_t high_bytes; /* the most that was live in it, of all slots */
+	uint64_t activity;   /* of the process, at its last event */
 };
 
 /* Zeroed is empty. */
@@ -34,7 +35,9 @@ struct history {
 	uint64_t first_ns;	   /* start of the first slot */
 	uint64_t sure_ns;	   /* blocks born earlier are in doubt, or not in slots */
 	uint64_t sure_activity;
-	uint64_t missed_ns;	/* since then */
+	uint64_t missed_ns; /* since then */
+	/* Resumed: the end of what is known, and the other activity at last_ns and then. */
+	uint64_t past_ns, past_last_ns, past_activity, past_last_activity;
 	uint64_t last_ns;	/* of the last event */
 	uint64_t last_activity; /* the process's, at that time */
 	uint64_t last_birth_ns; /* of any block */
@@ -64,8 +67,9 @@ struct history_past {
 	uint64_t since_ns;	    /* its sure_ns */
 	uint64_t told_ns, birth_ns; /* of what follows, and of the last block before it */
 	uint64_t last_ns;	    /* the last event before it */
-	uint64_t allocations, frees, peak_bytes, activity;
-	const char *ages; /* as history_ages() */
+	uint64_t allocations, frees, peak_bytes;
+	uint64_t activity, last_activity; /* at told_ns, and at last_ns; 0: unknown */
+	const char *ages;		  /* as history_ages() */
 };
 
 /* Frees by age as a text, each within 15 %. */

@@ -13,9 +13,15 @@
 #define FREED_GROWING 0.34
 #define KEPT_LEAK     14
 #define KEPT_GROWING  3
+/* And in the end of what was faster before: the last places of a cache are filled so. */
+#define KEPT_LEAK_LATER 24
 /* Separate times at which blocks were added: a burst is one, however many blocks it has. */
 #define ROUNDS_LEAK    8
 #define ROUNDS_GROWING 3
+/* If they are far apart, these many: a dozen layers are unfrozen one by one, a dozen checkpoints
+ * kept. Apart: in fewer than this part of the slots. */
+#define ROUNDS_APART 14
+#define APART	     0.75
 /* From the first to the last of these: what a program does within seconds, and then sits on, are
  * its weights. */
 #define ACTIVE_NS	30e9
@@ -24,11 +30,15 @@
 /* The last third of the time brings no less than this part of what the first one did: what fills
  * up slows down. And no more than this many times as much: a burst at the end is none. */
 #define STEADY 0.88
-#define SUDDEN 4
+/* If only the end of what fills is steady, the second third is to be so beside the last one. */
+#define SETTLED 0.95
+#define SUDDEN	4
 /* By chance alone, one steady series in 40 slows down by this many standard deviations. The end of
  * what fills up has few blocks: there, what may be slower is. */
 #define SIGMA	      2
 #define SIGMA_OF_PART 1
+/* Where little is freed, it may be a cache that fills, so chance is hardly an excuse. */
+#define SIGMA_FILLS 0.5
 /* No more blocks come after a pause of this multiple of the mean pause: by chance one in 50 is
  * longer. And a pause in the middle as long as this part of the time divides two bursts. */
 #define PAUSE	 4
@@ -66,6 +76,7 @@ struct part {
 	double first, last;
 	double pause;
 	unsigned int rounds;
+	uint32_t first_slot, last_slot;
 };
 
 static double slot_ns(const struct look *look, const struct history_slot *slot, bool end)
@@ -162,23 +173,37 @@ static void part_add(const struct look *look, struct part *part, const struct hi
 	if (part->rounds++)
 		part->pause = fmax(part->pause, from - part->last);
 	else
-		part->first = from, part->first_ns = from_ns;
+		part->first = from, part->first_ns = from_ns, part->first_slot = slot->number;
 	part->last = until;
+	part->last_slot = slot->number;
 	part->last_ns = until_ns;
+}
+
+/* The next edge of a slot, or the last one: a part has whole slots. */
+static double edge_ns(const struct look *look, double ns, bool next)
+{
+	double first_ns = (double)look->history->first_ns;
+	double width = (double)(1ull << look->history->shift);
+	double slots = (ns - first_ns) / width;
+
+	return fmin(first_ns + (next ? ceil(slots) : floor(slots)) * width, look->now_ns);
 }
 
 static struct part part_of(const struct look *look, double since_ns)
 {
 	const struct history *history = look->history;
+	double start_ns = edge_ns(look, since_ns, true);
+	double end_ns = look->cutoff_ns < look->now_ns ? edge_ns(look, look->cutoff_ns, false)
+						       : look->now_ns;
 	struct part part = { .since_ns = since_ns,
-			     .start = clock_at(look, since_ns),
-			     .end = clock_at(look, look->cutoff_ns) };
+			     .start = clock_at(look, start_ns),
+			     .end = clock_at(look, end_ns) };
 
 	for (unsigned int i = 0; i < history->count; i++) {
 		const struct history_slot *slot = &history->slot[i];
 
-		if (slot->alive && slot_ns(look, slot, false) >= since_ns &&
-		    slot_ns(look, slot, true) <= look->cutoff_ns)
+		if (slot->alive && slot_ns(look, slot, false) >= start_ns &&
+		    slot_ns(look, slot, true) <= end_ns)
 			part_add(look, &part, slot);
 	}
 	return part;
@@ -208,9 +233,14 @@ static bool part_goes_on(const struct part *part)
 	return part->rounds > 1 && part->end - part->last <= PAUSE * mean;
 }
 
+static bool slows_down_below(double steady, double before, double after, double sigma)
+{
+	return after < steady * before && before - after > sigma * sqrt(before + after);
+}
+
 static bool slows_down(double before, double after, double sigma)
 {
-	return after < STEADY * before && before - after > sigma * sqrt(before + after);
+	return slows_down_below(STEADY, before, after, sigma);
 }
 
 static bool part_is_steady(const struct part *part, double sigma)
@@ -223,6 +253,15 @@ static bool part_is_even(const struct part *part)
 {
 	return part->third[2] <= SUDDEN * part->third[0] + SUDDEN &&
 	       part->pause <= PAUSE_OF * (part->end - part->start);
+}
+
+/* Often enough: what a program does one after the other, with pauses, it may do a dozen times. */
+static bool part_has_rounds(const struct part *part)
+{
+	double slots = part->last_slot - part->first_slot + 1;
+
+	return part->rounds >= ROUNDS_APART ||
+	       (part->rounds >= ROUNDS_LEAK && part->rounds >= APART * slots);
 }
 
 static double kept_in(const struct look *look)
@@ -282,28 +321,57 @@ static double part_start(const struct look *look, int part)
 	return look->cutoff_ns - (look->cutoff_ns - look->since_ns) * part_of_life[part];
 }
 
+/* What was loaded first is over by now, but this goes on slowing down. */
+static bool part_slows_on(const struct part *part)
+{
+	return slows_down_below(SETTLED, part->third[1], part->third[2], SIGMA_FILLS);
+}
+
+static double part_sigma(const struct look *look, int number)
+{
+	if (!verdict_frees(look->history))
+		return SIGMA_FILLS;
+	return number ? SIGMA_OF_PART : SIGMA;
+}
+
 /* The end of what fills up looks steady, but there was more before. */
 static bool part_was_denser(struct look *look, const struct part *part, int number)
 {
 	double length_ns = look->cutoff_ns - part->since_ns;
 	struct part before = part_of(look, part->since_ns - length_ns);
 
-	return number && slows_down(before.blocks - part->blocks, part->blocks, SIGMA_OF_PART);
+	return number && slows_down(before.blocks - part->blocks, part->blocks,
+				    fmin(part_sigma(look, number), SIGMA_OF_PART));
+}
+
+/* Where little is freed, it may be a cache yet: the longer it has filled, the less likely. */
+static void verdict_may_end(struct verdict *verdict)
+{
+	double most = 100 - 100 * (double)VERDICT_WATCH_NS /
+				    (double)(2 * VERDICT_WATCH_NS + verdict->watched_ns);
+
+	verdict->confidence = (uint8_t)fmin(verdict->confidence, most);
 }
 
 static bool verdict_by_parts(struct verdict *verdict, struct look *look, double active_ns)
 {
+	bool fills = !verdict_frees(look->history);
+
 	for (int i = 0; i < PARTS; i++) {
 		struct part by_time = part_of(look, part_start(look, i));
 		struct part part = part_by_activity(look, part_start(look, i));
 
-		if (part.blocks < KEPT_LEAK || part.rounds < ROUNDS_LEAK ||
+		if (!i && fills && part_slows_on(&part))
+			return false;
+		if (part.blocks < (i && fills ? KEPT_LEAK_LATER : KEPT_LEAK) ||
+		    !part_has_rounds(&part) ||
 		    part.last_ns - part.first_ns < (i ? ACTIVE_PART_NS : active_ns) ||
 		    !part_is_even(&by_time) || !part_goes_on(&part) ||
-		    !part_is_steady(&part, i ? SIGMA_OF_PART : SIGMA) ||
-		    part_was_denser(look, &part, i))
+		    !part_is_steady(&part, part_sigma(look, i)) || part_was_denser(look, &part, i))
 			continue;
 		verdict_grows(verdict, look, &part, VERDICT_LEAK);
+		if (fills)
+			verdict_may_end(verdict);
 		return true;
 	}
 	return false;
@@ -336,11 +404,13 @@ static bool verdict_is_leak(struct verdict *verdict, struct look *look)
 	       (look_for_silence(look, verdict) && verdict_by_parts(verdict, look, ACTIVE_NS));
 }
 
-/* The least live bytes of each quarter of its life. */
+/* What is live at most, at the lowest moment of each quarter of its life: a block that is replaced
+ * by a larger one may be freed first. */
 static void lows(const struct look *look, double low[4], double *ret_rate)
 {
 	const struct history *history = look->history;
-	double start_ns = (double)history->first_ns, quarter = (look->now_ns - start_ns) / 4;
+	double start_ns = fmax((double)history->first_ns, (double)history->past_ns);
+	double quarter = (look->now_ns - start_ns) / 4;
 	unsigned int slot = 0;
 	double level = 0;
 
@@ -351,8 +421,8 @@ static void lows(const struct look *look, double low[4], double *ret_rate)
 		for (;
 		     slot < history->count && slot_ns(look, &history->slot[slot], true) <= until_ns;
 		     slot++) {
-			low[i] = fmin(low[i], (double)history->slot[slot].low_bytes);
-			level = (double)history->slot[slot].low_bytes;
+			low[i] = fmin(low[i], (double)history->slot[slot].high_bytes);
+			level = (double)history->slot[slot].high_bytes;
 		}
 		low[i] = fmin(low[i], level);
 	}

@@ -396,6 +396,7 @@ static void core_tell_growths(struct core *core, uint64_t now_ns)
 			.peak_bytes = growth->history.peak_bytes,
 			.last_ns = growth->history.last_ns,
 			.calls = growth->of->calls,
+			.last_calls = growth->history.last_activity,
 		};
 
 		history_ages(&growth->history, row.ages);
@@ -492,6 +493,7 @@ int core_restore_growth(struct core *core, const struct core_growth *row)
 		.last_ns = row->last_ns,
 		.peak_bytes = row->peak_bytes,
 		.activity = row->calls,
+		.last_activity = row->last_calls,
 		.ages = row->ages,
 	};
 

@@ -102,9 +102,9 @@ struct core_growth {
 	int64_t laplace_ppm;
 	/* For the next daemon: */
 	uint64_t peak_bytes;
-	uint64_t last_ns;     /* of the last allocation or free */
-	uint64_t calls;	      /* of the process */
-	char ages[CORE_AGES]; /* frees by age, see core/leak/history.h */
+	uint64_t last_ns;	    /* of the last allocation or free */
+	uint64_t calls, last_calls; /* of the process: at told_ns, and at last_ns */
+	char ages[CORE_AGES];	    /* frees by age, see core/leak/history.h */
 };
 
 /* Sums over the calls of one second that differ only in time and size. Rows with `freed` count

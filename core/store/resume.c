@@ -215,9 +215,10 @@ static int read_growth(void *data, sqlite3_stmt *stmt)
 		.peak_bytes = (uint64_t)sqlite3_column_int64(stmt, 10),
 		.last_ns = (uint64_t)sqlite3_column_int64(stmt, 11),
 		.calls = (uint64_t)sqlite3_column_int64(stmt, 12),
+		.last_calls = (uint64_t)sqlite3_column_int64(stmt, 13),
 	};
 
-	copy_text(stmt, 13, growth.ages, sizeof(growth.ages) - 1);
+	copy_text(stmt, 14, growth.ages, sizeof(growth.ages) - 1);
 	(void)core_restore_growth(data, &growth);
 	return 0;
 }
@@ -244,7 +245,8 @@ static const struct {
 	  " WHERE process=?1 AND destroyed_ns IS NULL ORDER BY id",
 	  read_stream },
 	{ "SELECT process, stack, fn, kind, device, since_ns, told_ns, birth_ns, allocations,"
-	  " frees, peak_bytes, last_ns, calls, ages FROM growth WHERE process=?1 ORDER BY told_ns",
+	  " frees, peak_bytes, last_ns, calls, last_calls, ages FROM growth WHERE process=?1 ORDER "
+	  "BY told_ns",
 	  read_growth },
 	{ "SELECT id, process, address, bytes, start_ns, end_ns, stack, context, tid, fn, kind,"
 	  " device, handles, physical FROM allocation WHERE process=?1 ORDER BY id",

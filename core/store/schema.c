@@ -233,6 +233,9 @@ static const char *const steps[] = {
 	" process INTEGER NOT NULL, kind INTEGER, fn INTEGER, stack INTEGER, bytes INTEGER,"
 	" count INTEGER, recent_bytes INTEGER, PRIMARY KEY(oom, rank)) WITHOUT ROWID;"
 	"CREATE INDEX oom_stack_process ON oom_stack(process);",
+
+	/* 19: how far the process was when a stack's last block came or went. */
+	"ALTER TABLE growth ADD COLUMN last_calls INTEGER NOT NULL DEFAULT 0;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

@@ -121,6 +121,52 @@ static void a_short_gap_puts_young_blocks_in_doubt(void **state)
 	history_clear(&history);
 }
 
+/* A free that was missed is known once the address is allocated again: that block was in doubt, and
+ * no other one is. */
+static void what_is_freed_later_was_in_doubt(void **state)
+{
+	struct history history = { 0 };
+	uint64_t ns = START_NS, born_ns[1000], doubt = 0, before;
+
+	(void)state;
+	for (uint64_t i = 0; i < 1000; i++, ns += NS_PER_S / 10) {
+		history_allocated(&history, born_ns[i] = ns, 1000, i);
+		if (i >= 50 && i % 10)
+			history_freed(&history, born_ns[i - 50], ns, 1000, i);
+	}
+	before = alive(&history);
+	history_missed(&history, ns, ns + 2 * NS_PER_S, 2000);
+	assert_in_range(alive(&history), 90, before - 18);
+	ns += 2 * NS_PER_S;
+	for (unsigned int i = 950; i < 1000; i++)
+		if (i % 10)
+			history_freed(&history, born_ns[i], ns, 1000, 2000);
+	for (unsigned int i = 0; i < history.count; i++)
+		doubt += history.slot[i].doubt;
+	assert_int_equal(alive(&history) + doubt, history.live_count);
+	assert_in_range(doubt, 0, 10);
+	history_clear(&history);
+}
+
+/* A gap that is short beside the life of blocks starts no watch anew. */
+static void of_blocks_that_live_long_few_are_freed_in_a_short_gap(void **state)
+{
+	struct history history = { 0 };
+	uint64_t ns = START_NS, born_ns[1000];
+
+	(void)state;
+	for (uint64_t i = 0; i < 1000; i++, ns += NS_PER_S) {
+		history_allocated(&history, born_ns[i] = ns, 1000, i);
+		if (i >= 100)
+			history_freed(&history, born_ns[i - 100], ns, 1000, i);
+		if (i % 50 == 49)
+			history_missed(&history, ns, ns + NS_PER_S / 10, i);
+	}
+	assert_int_equal(history.sure_ns, START_NS);
+	assert_int_equal(verdict_of(&history, ns, 1000).kind, VERDICT_CACHE);
+	history_clear(&history);
+}
+
 /* Those of before a daemon's restart count as live, and prove nothing. */
 static void blocks_that_were_found_prove_nothing(void **state)
 {
@@ -262,6 +308,8 @@ int main(void)
 		cmocka_unit_test(ages_are_counted_up_to_weeks),
 		cmocka_unit_test(a_long_gap_puts_all_in_doubt),
 		cmocka_unit_test(a_short_gap_puts_young_blocks_in_doubt),
+		cmocka_unit_test(what_is_freed_later_was_in_doubt),
+		cmocka_unit_test(of_blocks_that_live_long_few_are_freed_in_a_short_gap),
 		cmocka_unit_test(blocks_that_were_found_prove_nothing),
 		cmocka_unit_test(what_was_allocated_lately_is_recent),
 	};
