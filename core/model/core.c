@@ -354,7 +354,7 @@ void core_tick(struct core *core, uint64_t now_ns)
 	process_tick(core, now_ns);
 	exact_tick(core, now_ns);
 	timeline_tick(core, now_ns);
-	memory_tick(core, now_ns);
+	superseded_tick(&core->superseded, now_ns);
 }
 
 _Static_assert(CORE_AGES == HISTORY_AGES + 1, "it has room for all ages");

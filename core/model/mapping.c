@@ -30,12 +30,12 @@ static struct allocation *mapping_at(const struct call *call, uint64_t address)
 static void mapping_end(struct call *call, struct allocation *mapping)
 {
 	struct core *core = call->core;
-	struct allocation *physical = mapping->physical;
+	struct allocation *physical = allocation_more(mapping)->physical;
 	struct core_allocation row;
 	struct op *op = call->op;
 
 	memory_end(core, mapping);
-	if (--physical->mappings || physical->handles)
+	if (--allocation_more(physical)->mappings || physical->handles)
 		return;
 	op->detail = physical->account->kind;
 	op->device = physical->account->device;
@@ -66,14 +66,15 @@ void mapping_map(struct call *call)
 	row.kind = MEMORY_MAPPED;
 	row.context = 0;
 	if (memory_make(call, &row, physical))
-		physical->mappings++;
+		allocation_more(physical)->mappings++;
 }
 
 /* One created after the call started is not meant. */
 static bool mapping_is_meant(const struct call *call, const struct allocation *mapping,
 			     uint64_t address, uint64_t end)
 {
-	return mapping_is_in(mapping, address, end) && mapping->end_ns <= call->op->start_ns;
+	return mapping_is_in(mapping, address, end) &&
+	       allocation_end_ns(mapping) <= call->op->start_ns;
 }
 
 void mapping_unmap(struct call *call)
@@ -103,5 +104,5 @@ void mapping_retain(struct call *call)
 	struct allocation *mapping = mapping_at(call, call->op->address);
 
 	if (mapping && handle)
-		memory_retain(call, mapping->physical, handle);
+		memory_retain(call, allocation_more(mapping)->physical, handle);
 }

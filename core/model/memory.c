@@ -13,15 +13,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/invariant.h"
 #include "core/base/vector.h"
 #include "core/model/allocator.h"
 #include "core/model/call.h"
 
-/* How late a free may be, and how many may be late at one time. */
-#define SUPERSEDED_WAIT_NS 5000000000ull
-#define SUPERSEDED_MAX	   4096
 /* A larger list of what has changed is given back when it is told. */
 #define CHANGED_SPARED 16384
 
@@ -62,25 +60,30 @@ struct core_allocation memory_row_of(const struct allocation *allocation)
 {
 	const struct account *account = allocation->account;
 	bool mapped = account->kind == MEMORY_MAPPED;
-
-	return (struct core_allocation){
+	struct core_allocation row = {
 		.id = allocation->id,
 		.address = allocation->address,
 		.bytes = allocation->bytes,
 		.start_ns = allocation->start_ns,
-		.end_ns = allocation->end_ns,
+		.end_ns = allocation_end_ns(allocation),
 		.stack_id = allocation->stack_id,
-		.context = mapped ? 0 : allocation->context,
 		.process = account->process,
 		.tid = allocation->tid,
 		.handles = allocation->handles,
-		/* What it showed may be gone, too. */
-		.physical = mapped && !allocation->gone ? allocation->physical->id : 0,
 		.fn = allocation->fn,
 		.kind = account->kind,
 		.gone = allocation->gone,
 		.device = account->device,
 	};
+
+	if (allocation_is_block(allocation))
+		return row;
+	if (!mapped)
+		row.context = allocation_more(allocation)->context;
+	/* What it showed may be gone, too. */
+	else if (!allocation->gone)
+		row.physical = allocation_more(allocation)->physical->id;
+	return row;
 }
 
 static struct account *memory_account(struct process *process, int16_t device, uint8_t kind)
@@ -88,26 +91,35 @@ static struct account *memory_account(struct process *process, int16_t device, u
 	return account_get(&process->accounts, &process->growing, device, kind);
 }
 
+static struct pool *memory_pool(struct core *core, const struct account *account)
+{
+	return account->kind == MEMORY_TENSOR ? &core->block_pool : &core->allocation_pool;
+}
+
 static void memory_put(struct core *core, struct allocation *allocation)
 {
-	quota_give(&core->share[CORE_SHARE_ALLOCATIONS], allocation->account->user, 1);
-	account_leave(allocation->account);
-	pool_put(&core->allocation_pool, allocation);
+	struct account *account = allocation->account;
+
+	quota_give(&core->share[CORE_SHARE_ALLOCATIONS], account->user, 1);
+	pool_put(memory_pool(core, account), allocation);
+	account_leave(account);
 }
 
 static struct allocation *memory_new(struct core *core, struct account *account)
 {
 	struct quota *share = &core->share[CORE_SHARE_ALLOCATIONS];
+	struct pool *pool = memory_pool(core, account);
 	struct allocation *allocation;
 
 	if (!quota_take(share, account->user, 1))
 		return NULL;
-	allocation = pool_get(&core->allocation_pool);
+	allocation = pool_get(pool);
 	if (!allocation) {
 		quota_give(share, account->user, 1);
 		return NULL;
 	}
-	*allocation = (struct allocation){ .account = account };
+	memset(allocation, 0, pool->object_bytes);
+	allocation->account = account;
 	account->allocations++;
 	return allocation;
 }
@@ -118,12 +130,14 @@ static void memory_fill(struct allocation *allocation, const struct core_allocat
 	allocation->address = row->address;
 	allocation->bytes = row->bytes;
 	allocation->start_ns = row->start_ns;
-	allocation->end_ns = row->end_ns;
 	allocation->stack_id = row->stack_id;
-	allocation->context = row->kind == MEMORY_MAPPED ? 0 : row->context;
 	allocation->tid = row->tid;
 	allocation->handles = row->handles;
 	allocation->fn = row->fn;
+	if (allocation_is_block(allocation))
+		return;
+	allocation_more(allocation)->end_ns = row->end_ns;
+	allocation_more(allocation)->context = row->kind == MEMORY_MAPPED ? 0 : row->context;
 }
 
 /* NULL: a limit was reached. The address is free. */
@@ -200,7 +214,7 @@ struct allocation *memory_make(struct call *call, const struct core_allocation *
 		return NULL;
 	}
 	if (physical)
-		allocation->physical = physical;
+		allocation_more(allocation)->physical = physical;
 	call->core->next_allocation++;
 	account_born(&call->core->growths, memory_block(allocation));
 	memory_changed(call->core, allocation);
@@ -237,12 +251,17 @@ void memory_end(struct core *core, struct allocation *allocation)
 	memory_put(core, allocation);
 }
 
+static bool memory_is_mapped(const struct allocation *allocation)
+{
+	return !allocation_is_block(allocation) && allocation_more(allocation)->mappings;
+}
+
 /* The program has no reference to it any more. Whether that ended it. */
 static bool memory_abandon(struct core *core, struct allocation *allocation, uint64_t time_ns)
 {
 	const struct core_allocation row = memory_row_of(allocation);
 
-	if (allocation->mappings) {
+	if (memory_is_mapped(allocation)) {
 		memory_hide(core, allocation);
 		allocation->handles = 0;
 		memory_changed(core, allocation);
@@ -253,49 +272,21 @@ static bool memory_abandon(struct core *core, struct allocation *allocation, uin
 	return true;
 }
 
-static void superseded_forget(struct core *core, struct superseded *superseded)
-{
-	map_remove(&core->superseded_by_address, superseded->key);
-	list_remove(&superseded->link);
-	free(superseded);
-}
-
-static struct superseded *superseded_get(struct core *core, struct map_key key)
-{
-	struct superseded *superseded = map_get(&core->superseded_by_address, key);
-
-	if (superseded)
-		return superseded;
-	if (core->superseded_by_address.count >= SUPERSEDED_MAX)
-		superseded_forget(core, list_first(&core->superseded, struct superseded, link));
-	superseded = calloc(1, sizeof(*superseded));
-	if (!superseded)
-		return NULL;
-	if (map_put(&core->superseded_by_address, key, superseded) < 0) {
-		free(superseded);
-		return NULL;
-	}
-	superseded->key = key;
-	list_append(&core->superseded, &superseded->link);
-	return superseded;
-}
-
 /* The address is allocated again, so the old allocation is freed, whether its free is still to be
  * reported or was lost. */
 static void memory_supersede(struct call *call, struct allocation *old, struct map_key key)
 {
-	struct superseded *superseded = superseded_get(call->core, key);
+	struct superseded *superseded =
+		superseded_add(&call->core->superseded, key, call->core->now_ns);
 
 	if (superseded) {
-		superseded->row = memory_row_of(old);
+		superseded->bytes = old->bytes;
+		superseded->kind = old->account->kind;
+		superseded->device = old->account->device;
 		superseded->before_ns = call_end_ns(call);
-		superseded->expires_ns = call->core->now_ns + SUPERSEDED_WAIT_NS;
-		superseded->frees++;
-		list_remove(&superseded->link);
-		list_append(&call->core->superseded, &superseded->link);
 	}
 	if (!memory_abandon(call->core, old, call->op->start_ns) && superseded)
-		superseded->row.bytes = 0;
+		superseded->bytes = 0;
 }
 
 void memory_retain(struct call *call, struct allocation *allocation, uint64_t handle)
@@ -387,7 +378,7 @@ static void memory_describe(struct op *op, const struct core_allocation *row, bo
 
 static bool memory_is_last(const struct allocation *allocation)
 {
-	return allocation->handles == 1 && !allocation->mappings;
+	return allocation->handles == 1 && !memory_is_mapped(allocation);
 }
 
 static void memory_drop(struct core *core, struct allocation *allocation, uint64_t time_ns)
@@ -410,18 +401,19 @@ void memory_free(struct call *call)
 
 	if (!op->address)
 		return;
-	if (allocation && op->start_ns >= allocation->end_ns) {
+	if (allocation && op->start_ns >= allocation_end_ns(allocation)) {
 		const struct core_allocation row = memory_row_of(allocation);
 
 		memory_describe(op, &row, memory_is_last(allocation));
 		memory_drop(core, allocation, op->start_ns);
 		return;
 	}
-	superseded = map_get(&core->superseded_by_address, key);
+	superseded = superseded_find(&core->superseded, key);
 	if (superseded && op->start_ns < superseded->before_ns) {
-		memory_describe(op, &superseded->row, true);
-		if (--superseded->frees == 0)
-			superseded_forget(core, superseded);
+		op->bytes = superseded->bytes;
+		op->detail = superseded->kind;
+		op->device = superseded->device;
+		superseded_freed(&core->superseded, superseded);
 		return;
 	}
 	op->flags |= OP_UNKNOWN;
@@ -468,8 +460,8 @@ int memory_restore(struct core *core, struct process *process, const struct core
 	allocation->told = true;
 	account_found(&core->growths, memory_block(allocation));
 	if (physical) {
-		allocation->physical = physical;
-		physical->mappings++;
+		allocation_more(allocation)->physical = physical;
+		allocation_more(physical)->mappings++;
 	}
 	if (row->id >= core->next_allocation)
 		core->next_allocation = row->id + 1;
@@ -513,15 +505,6 @@ void memory_end_process(struct core *core, struct process *process)
 			memory_end(core, allocation);
 	list_for_each(allocation, &process->mappings, in_context)
 		memory_end(core, allocation);
-}
-
-void memory_tick(struct core *core, uint64_t now_ns)
-{
-	struct superseded *superseded;
-
-	while ((superseded = list_first(&core->superseded, struct superseded, link)) &&
-	       superseded->expires_ns <= now_ns)
-		superseded_forget(core, superseded);
 }
 
 static void memory_tell_account(struct core *core, struct account *account)
@@ -576,24 +559,22 @@ void memory_checkpoint(struct core *core)
 
 void memory_release_all(struct core *core)
 {
-	struct superseded *superseded;
-
 	for (uint32_t i = 0; i < core->changed_count; i++)
 		if (core->changed_allocation[i]->gone)
 			account_leave(core->changed_allocation[i]->account);
 	free(core->changed_allocation);
-	list_for_each(superseded, &core->superseded, link)
-		superseded_forget(core, superseded);
+	superseded_clear(&core->superseded);
 	pool_clear(&core->allocation_pool);
+	pool_clear(&core->block_pool);
 	set_clear(&core->allocation_by_address);
-	map_clear(&core->superseded_by_address);
 }
 
 void memory_init(struct core *core)
 {
 	core->allocation_by_address.key = memory_key_of;
-	core->allocation_pool = POOL_OF(struct allocation);
+	core->allocation_pool = POOL_OF(struct allocation_more);
+	core->block_pool = POOL_OF(struct allocation);
 	list_init(&core->changed_accounts);
 	list_init(&core->changed_allocators);
-	list_init(&core->superseded);
+	superseded_init(&core->superseded);
 }

@@ -17,27 +17,41 @@ struct allocation {
 	struct set_node node;	/* by its address, while it has handles */
 	struct list in_context; /* a mapping: in the process */
 	struct account *account;
-	uint64_t id, address, bytes, start_ns, end_ns, stack_id;
-	union {
-		uint64_t context;
-		struct allocation *physical; /* of a mapping: what it shows */
-	};
+	uint64_t id, address, bytes, start_ns, stack_id;
 	uint32_t tid, handles;
-	uint32_t mappings; /* of it, while which it lives */
-	uint32_t changed;  /* its place in core's changed allocations and 1, 0: nothing to report */
+	uint32_t changed; /* its place in core's changed allocations and 1, 0: nothing to report */
 	uint16_t fn;
 	bool told, gone;
 };
 
-/* An allocation whose address was allocated again before its free was reported. */
-struct superseded {
-	struct core_allocation row; /* the latest at this address */
-	struct map_key key;
-	struct list link;   /* in core's superseded, oldest first */
-	uint64_t before_ns; /* a free that started earlier is for it */
-	uint64_t expires_ns;
-	uint32_t frees; /* still to come */
+/* But of blocks of a framework, of which there are most. */
+struct allocation_more {
+	struct allocation common;
+	uint64_t end_ns; /* of the call that made it */
+	union {
+		uint64_t context;
+		struct allocation *physical; /* of a mapping: what it shows */
+	};
+	uint32_t mappings; /* of it, while which it lives */
 };
+
+static inline bool allocation_is_block(const struct allocation *allocation)
+{
+	return allocation->account->kind == MEMORY_TENSOR;
+}
+
+/* Of one that is no block. */
+static inline struct allocation_more *allocation_more(const struct allocation *allocation)
+{
+	return (struct allocation_more *)allocation;
+}
+
+/* A block is there when it is reported. */
+static inline uint64_t allocation_end_ns(const struct allocation *allocation)
+{
+	return allocation_is_block(allocation) ? allocation->start_ns
+					       : allocation_more(allocation)->end_ns;
+}
 
 /* What its account's history has of it. */
 static inline struct account_block memory_block(const struct allocation *allocation)
@@ -78,7 +92,6 @@ int memory_restore_peak(struct core *core, struct process *process, const struct
 void memory_end_context(struct core *core, struct context *context, uint64_t time_ns);
 /* The process, or its address space, is gone. */
 void memory_end_process(struct core *core, struct process *process);
-void memory_tick(struct core *core, uint64_t now_ns);
 void memory_checkpoint(struct core *core);
 /* Reports the accounts of an ending process. */
 void memory_tell_accounts(struct core *core, struct process *process);

@@ -19,6 +19,7 @@
 #include "core/model/rollup.h"
 #include "core/model/state.h"
 #include "core/model/stream.h"
+#include "core/model/superseded.h"
 #include "core/model/thread.h"
 #include "core/model/timeline.h"
 
@@ -85,11 +86,10 @@ struct core {
 	struct allocation **changed_allocation; /* created or gone, and not yet reported */
 	uint32_t changed_count, changed_room;
 	struct list changed_accounts;
-	struct list changed_allocators; /* mempool.c */
-	struct pool allocation_pool;
+	struct list changed_allocators;		 /* mempool.c */
+	struct pool allocation_pool, block_pool; /* of a framework: smaller */
 	uint64_t next_allocation;
-	struct map superseded_by_address;
-	struct list superseded;
+	struct superseded_all superseded;
 
 	struct growths growths;
 

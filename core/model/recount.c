@@ -289,7 +289,7 @@ int recount_op(struct recount *recount, const struct op *op)
 
 void recount_tell(struct recount *recount)
 {
-	memory_tick(recount->core, recount->core->now_ns);
+	superseded_tick(&recount->core->superseded, recount->core->now_ns);
 	rollup_checkpoint(recount->core);
 }
 

@@ -1,6 +1,6 @@
-/* Bench_live: a million live allocations of 4 processes, made in 1,000 places: bytes and CPU time
- * that each takes in the model; the time of `leaks` and `memory --by stack`, and their CPU time,
- * medians of 5. */
+/* Bench_live: a million live allocations of 4 processes, made in 1,000 places, and as many blocks
+ * of PyTorch's allocator: bytes and CPU time that each takes in the model; the time of `leaks` and
+ * `memory --by stack`, and their CPU time, medians of 5. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +23,17 @@
 #define SECOND_NS   1000000000ull
 #define NOW_S	    1000
 
-enum { ALLOC, FN_COUNT };
+enum { ALLOC, TENSOR, FN_COUNT };
 
 static const struct function functions[FN_COUNT] = {
 	[ALLOC] = { .name = "cuMemAlloc_v2",
 		    .kind = OP_ALLOC,
 		    .effect = EFFECT_ALLOC,
 		    .detail = MEMORY_DEVICE },
+	[TENSOR] = { .name = "c10::reportMemoryUsageToProfiler",
+		     .kind = OP_ALLOC,
+		     .effect = EFFECT_TENSOR,
+		     .detail = MEMORY_TENSOR },
 };
 
 static uint64_t clock_ns(clockid_t clock)
@@ -82,25 +86,26 @@ static void announce(struct core *core, uint32_t pid)
 	core_ingest(core, &(struct core_origin){ .calls = true }, &event, sizeof(event));
 }
 
-static void allocate(struct core *core, uint64_t i)
+static void allocate(struct core *core, uint16_t fn, uint64_t i)
 {
 	struct ts_event event = {
 		.kind = TS_EVENT_API,
-		.fn = ALLOC,
-		.flags = TS_EVENT_RETURNED,
+		.fn = fn,
+		.flags = fn == ALLOC ? TS_EVENT_RETURNED : 0,
 		.tgid = 1000 + i % PROCESSES,
 		.tid = 1000 + i % PROCESSES,
 		.start_ns = SECOND_NS + i * 1000,
-		.end_ns = SECOND_NS + i * 1000 + 500,
+		.end_ns = fn == ALLOC ? SECOND_NS + i * 1000 + 500 : 0,
 		.stack_id = 1 + i % PLACES,
 	};
 
 	event.api.address = 0x7f0000000000 + i * 4096;
 	event.api.bytes = 4096;
+	event.api.source = event.api.handle = (i + 1) * 4096;
 	core_ingest(core, &(struct core_origin){ .calls = true }, &event, sizeof(event));
 }
 
-static int measure_model(void)
+static int measure_model(uint16_t fn)
 {
 	struct core *core = model_new();
 	struct core_stats stats;
@@ -115,13 +120,14 @@ static int measure_model(void)
 	before = taken();
 	begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	for (uint64_t i = 0; i < ALLOCATIONS; i++) {
-		allocate(core, i);
+		allocate(core, fn, i);
 		if (i % 10000 == 0)
 			core_checkpoint(core, SECOND_NS + i * 1000);
 	}
 	core_checkpoint(core, NOW_S * SECOND_NS);
 	core_stats(core, &stats);
-	printf("%-28s %8.1f bytes %8.1f ns\n", "each live allocation",
+	printf("%-28s %8.1f bytes %8.1f ns\n",
+	       fn == ALLOC ? "each live allocation" : "each live block of PyTorch",
 	       (double)(taken() - before) / (double)stats.allocations,
 	       (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns) / ALLOCATIONS);
 	core_free(core);
@@ -218,9 +224,9 @@ static void measure(const char *path, char *name, uint32_t by)
 int main(void)
 {
 	char directory[] = "/tmp/ts-bench-XXXXXX", path[64], file[80];
-	int r = measure_model();
+	int r = measure_model(ALLOC);
 
-	if (r < 0 || !mkdtemp(directory))
+	if (r < 0 || measure_model(TENSOR) < 0 || !mkdtemp(directory))
 		return 1;
 	snprintf(path, sizeof(path), "%s/db", directory);
 	r = fill(path);
