@@ -18,9 +18,9 @@ from gpu import check, wait_for
 MOMENTS = int(os.environ.get("MOMENTS", "100"))
 LEAK_S = float(os.environ.get("LEAK_S", "60"))
 PRICE_ROUNDS = int(os.environ.get("PRICE_ROUNDS", "4"))
-# Name, PYTORCH_CUDA_ALLOC_CONF, whether its blocks are seen.
-WAYS = (("default", "", True), ("expandable segments", "expandable_segments:True", True),
-        ("cudaMallocAsync", "backend:cudaMallocAsync", False))
+# Name, PYTORCH_CUDA_ALLOC_CONF, at how many moments; 0: its blocks are not seen. A moment takes a second.
+WAYS = (("default", "", MOMENTS), ("expandable segments", "expandable_segments:True", MOMENTS // 3),
+        ("cudaMallocAsync", "backend:cudaMallocAsync", 0))
 KEPT = []
 
 
@@ -122,11 +122,11 @@ def agree(daemon, pid, want):
     return None
 
 
-def compare(daemon, name, way):
+def compare(daemon, name, way, moments):
     draw = random.Random(3)
     program = Program(way)
     wrong = 0
-    for moment in range(MOMENTS):
+    for moment in range(moments):
         deed = draw.choice(("churn", "churn", "train", "stream", "graph", "empty"))
         want = program.do(deed, 1 if deed == "graph" else draw.randrange(1, 4))
         row = agree(daemon, program.pid, want)
@@ -135,7 +135,7 @@ def compare(daemon, name, way):
             print(f"  {name}: moment {moment} after {deed}")
         if wrong > 5:
             break
-    check(f"{name}: equal to memory_stats() at {MOMENTS} moments", wrong == 0, f"{wrong} wrong")
+    check(f"{name}: equal to memory_stats() at {moments} moments", wrong == 0, f"{wrong} wrong")
     if row:
         check(f"{name}: no block is unknown", row["unknown_bytes"] == 0, str(row))
         check(f"{name}: the peak", row["peak_bytes"] == want["peak"], f"{row['peak_bytes']} {want['peak']}")
@@ -145,7 +145,7 @@ def compare(daemon, name, way):
     check(f"{name}: the program ended well", program.stop() == 0)
 
 
-def not_seen(daemon, name, way):
+def not_seen(daemon, name, way, _):
     program = Program(way)
     want = program.do("churn", 20)
     time.sleep(3)
@@ -154,21 +154,29 @@ def not_seen(daemon, name, way):
     check(f"{name}: the program ended well", program.stop() == 0)
 
 
-def leak(daemon, leaks):
-    program, began = Program("", leaks), time.monotonic()
-    place = f"{os.path.basename(__file__)}:{program.line}"
-    found = None
-    while not found and time.monotonic() - began < LEAK_S:
-        program.do("train", 10)
-        rows = daemon.query("leaks", "--pid", program.pid, "--min-age", "5s")["rows"]
-        found = next((row for row in rows if row["kind"] == "tensor" and place in (row["where"] or "")), None)
-    after = time.monotonic() - began
-    if leaks:
-        check(f"the tensor in a list is found at {place}", found, f"after {after:.0f} s: {found and found['where']}")
-    else:
-        check("nothing is found there where nothing is kept", not found, str(found))
-    daemon.show("query", "leaks", "--pid", program.pid, "--min-age", "5s")
-    check("the program ended well", program.stop() == 0)
+def leak(daemon):
+    """Beside the same program without it; LEAK_S=600 for longer."""
+    leaking, clean, began = Program("", True), Program(), time.monotonic()
+    place = f"{os.path.basename(__file__)}:{leaking.line}"
+    found, accused, after, judged = None, [], 0, None
+    while time.monotonic() - began < LEAK_S:
+        leaking.do("train", 10)
+        clean.do("train", 10)
+        if not found:
+            rows = daemon.query("leaks", "--pid", leaking.pid, "--min-age", "5s")["rows"]
+            found = next((row for row in rows if row["kind"] == "tensor" and place in (row["where"] or "")), None)
+            after = time.monotonic() - began
+        rows = daemon.query("leaks")["rows"]
+        if not judged and any(row["pid"] == leaking.pid and row["verdict"] == "leak" and place in (row["where"] or "") for row in rows):
+            judged = time.monotonic() - began
+        accused += [row for row in rows if row["pid"] == clean.pid and row["verdict"] in ("leak", "growing")]
+        time.sleep(0.2)
+    check(f"the tensor in a list is found at {place}", found, f"after {after:.0f} s: {found and found['where']}")
+    print(f"  called a leak after {judged and round(judged)} s")
+    check(f"nothing of the same program without it is accused in {LEAK_S:.0f} s", not accused, str(accused[:1]))
+    daemon.show("query", "leaks", "--pid", leaking.pid)
+    daemon.show("query", "leaks", "--pid", clean.pid, "--all")
+    check("both programs ended well", leaking.stop() == 0 and clean.stop() == 0)
 
 
 def before(build):
@@ -185,18 +193,24 @@ def before(build):
 
 
 def price(build):
-    """Of one running program, with the daemon and without, in turn."""
-    program, took = Program(), {"no": [], "yes": [], "yes\ntensor_size = 1MiB": [], "yes\ntensor_size = 1TiB": []}
+    """Of one running program, with the daemon and without tensors, as by default, and with all of them, in turn."""
+    whole = "\nbudget = none\ntrap_limit = none\n"
+    settings = {"no": "tensors = no" + whole, "within the budget": "budget = 1%\n", "within a budget of 5 %": "budget = 5%\n",
+                "yes": "tensors = yes" + whole, "from 1 MiB": "tensors = yes\ntensor_size = 1MiB" + whole,
+                "sums only": "tensors = yes\ntensor_size = 1TiB" + whole}
+    program, took = Program(), {name: [] for name in settings}
     program.do("train", 200)
     for _ in range(PRICE_ROUNDS):
-        for tensors in took:
-            daemon = gpu.Daemon(build, f"[probe]\ntensors = {tensors}\nbudget = none\ntrap_limit = none\n")
+        for name, text in settings.items():
+            daemon = gpu.Daemon(build, f"[probe]\n{text}")
             program.do("train", 50)
-            took[tensors].append(program.do("train", 300)["took"] / 300)
+            if "budget" in name:
+                program.do("train", 1500)  # until it is known to be too dear
+            took[name].append(program.do("train", 300)["took"] / 300)
             daemon.stop()
-    middle = {tensors: sorted(times)[len(times) // 2] * 1e3 for tensors, times in took.items()}
-    for tensors, ms in middle.items():
-        print(f"tensors = {tensors!r}: {ms:.3f} ms a step, {100 * (ms / middle['no'] - 1):+.1f} %; all {took[tensors]}")
+    middle = {name: sorted(times)[len(times) // 2] * 1e3 for name, times in took.items()}
+    for name, ms in middle.items():
+        print(f"tensors {name}: {ms:.3f} ms a step, {100 * (ms / middle['no'] - 1):+.1f} %; all {took[name]}")
     check("the program ended well", program.stop() == 0)
 
 
@@ -204,10 +218,9 @@ def main():
     build = gpu.build(sys.argv)
     print(gpu.machine())
     daemon = gpu.Daemon(build, "[probe]\ntensors = yes\nbudget = none\ntrap_limit = none\n")
-    for name, way, seen in WAYS:
-        (compare if seen else not_seen)(daemon, name, way)
-    leak(daemon, True)
-    leak(daemon, False)
+    for name, way, moments in WAYS:
+        (compare if moments else not_seen)(daemon, name, way, moments)
+    leak(daemon)
     daemon.show("query", "loss")
     daemon.show("status")
     daemon.stop()
