@@ -92,6 +92,10 @@ struct autograd {
 	__u32 reserved;
 };
 
+/* By group, and by kind of walk: a power of two, so that an index can be masked. */
+#define THREAD_COUNTS 4
+_Static_assert(PROBE_GROUPS <= THREAD_COUNTS && PROBE_WALKS <= THREAD_COUNTS, "room for each");
+
 struct thread {
 	__u64 seed;		     /* stack ids; the seed is the process's */
 	struct sampler sampler[2];   /* samplers for work and for waits */
@@ -102,11 +106,11 @@ struct thread {
 	__u16 choice; /* enum probe_choice */
 	__u32 ns_tid;
 	__u32 depth;
-	__u32 own;					/* a thread of the injected library */
-	__u32 hits[PROBE_GROUPS];			/* not yet added to the process's */
-	__u32 walks[PROBE_WALKS], walk_ns[PROBE_WALKS]; /* likewise */
-	__u64 hits_ns;					/* when that was last done */
-	__u64 entered, returned;			/* cookies of the last runs */
+	__u32 own;					    /* a thread of the injected library */
+	__u32 hits[THREAD_COUNTS];			    /* not yet added to the process's */
+	__u32 walks[THREAD_COUNTS], walk_ns[THREAD_COUNTS]; /* likewise */
+	__u64 hits_ns;					    /* when that was last done */
+	__u64 entered, returned;			    /* cookies of the last runs */
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
 	struct pt_regs inside;		/* of the call that the library reports */

@@ -57,23 +57,18 @@ __noinline int hits_add_up(struct thread *thread, __u64 now)
 
 static __always_inline void hit_add(struct thread *thread, __u32 group, __u64 now)
 {
+	group &= THREAD_COUNTS - 1;
 	thread->hits[group]++;
 	if (thread->hits[group] >= PROBE_HITS_BATCH || now - thread->hits_ns >= PROBE_HITS_NS)
 		hits_add_up(thread, now);
 }
 
 /* With the next hit they are added up. */
-static __always_inline void walk_add(struct thread *thread, bool always, __u64 began_ns)
+static __always_inline void walk_add(struct thread *thread, __u32 kind, __u64 began_ns)
 {
-	__u32 ns = bpf_ktime_get_ns() - began_ns;
-
-	if (always) {
-		thread->walks[PROBE_WALK_ALWAYS]++;
-		thread->walk_ns[PROBE_WALK_ALWAYS] += ns;
-	} else {
-		thread->walks[PROBE_WALK_SAMPLED]++;
-		thread->walk_ns[PROBE_WALK_SAMPLED] += ns;
-	}
+	kind &= THREAD_COUNTS - 1;
+	thread->walks[kind]++;
+	thread->walk_ns[kind] += bpf_ktime_get_ns() - began_ns;
 }
 
 #endif

@@ -136,7 +136,7 @@ int enter(struct pt_regs *ctx)
 	}
 	if (!call_gives_back(ctx, desc) && stack_wanted(ctx, thread, desc, fn, now)) {
 		stack_id = stack_take(ctx, thread, desc->flags & PROBE_KEEP, &stack_flags);
-		walk_add(thread, desc->flags & PROBE_STACK, now);
+		walk_add(thread, desc->walk, now);
 		if (!stack_id) {
 			stack_flags = TS_EVENT_STACK_LOST;
 			COUNT(stacks_lost);
@@ -196,7 +196,7 @@ int inside(struct pt_regs *ctx)
 	if (thread->choice == PROBE_CHOICE_ALL)
 		autograd_look(thread);
 	stack_id = stack_take(regs, thread, false, &stack_flags);
-	walk_add(thread, false, began);
+	walk_add(thread, PROBE_WALK_SAMPLED, began);
 	if (!stack_id) {
 		stack_flags = TS_EVENT_STACK_LOST;
 		COUNT(stacks_lost);

@@ -22,15 +22,20 @@
 
 #define PROBE_COOKIE(fn, flags) ((__u64)(fn) | (__u64)(flags) << 16)
 
-/* The functions of a library are in two groups with links of their own. */
-enum probe_group { PROBE_COLD, PROBE_HOT, PROBE_GROUPS };
+/* The functions of a library are in groups with links of their own. */
+enum probe_group {
+	PROBE_COLD,
+	PROBE_HOT,
+	PROBE_REPORTS, /* a framework tells each block of its allocator */
+	PROBE_GROUPS
+};
 
 /* Above these: the group, which copy of a library the probe is on, and the epoch of its link. Links
  * for all processes and links for single ones take turns; each turn has the next epoch. */
 #define PROBE_COOKIE_GROUP(group)  ((__u64)(group) << 32)
 #define PROBE_COOKIE_COPY(n)	   ((__u64)(n) << 34)
 #define PROBE_COOKIE_EPOCH(n)	   ((__u64)(n) << 40)
-#define PROBE_GROUP_OF(cookie)	   ((cookie) >> 32 & (PROBE_GROUPS - 1))
+#define PROBE_GROUP_OF(cookie)	   ((cookie) >> 32 & 3)
 #define PROBE_COPY_OF(cookie)	   ((cookie) >> 34 & (PROBE_COPIES_MAX - 1))
 #define PROBE_EPOCH_OF(cookie)	   ((__u32)((cookie) >> 40))
 #define PROBE_COOKIE_PLACE(cookie) ((cookie) << 24) /* without the epoch */
@@ -75,6 +80,7 @@ enum probe_flag {
 	PROBE_SPILLED = 1 << 4, /* needs arguments beyond the sixth: read them from the stack */
 	PROBE_WAIT = 1 << 5,	/* sampled separately from work submission */
 	PROBE_ALWAYS = 1 << 6,	/* not only in windows, though one that is lost does no harm */
+	PROBE_REPORT = 1 << 7,	/* of PROBE_REPORTS */
 };
 
 struct probe_desc {
@@ -83,7 +89,8 @@ struct probe_desc {
 	__u8 out_count;
 	__u8 kernel_arg;  /* 1 + the argument with the handle of the kernel or graph; 0: none */
 	__u8 device_type; /* only calls with this in the low byte of the fifth argument; 0: all */
-	__u8 reserved[2];
+	__u8 walk;	  /* enum probe_walk */
+	__u8 reserved;
 	struct probe_slot slot[PROBE_SLOTS_MAX];
 	struct probe_slot out[PROBE_OUTS_MAX]; /* read through argument `arg` at the return */
 };
@@ -145,8 +152,8 @@ struct probe_sums {
 	__u64 told_ns;
 };
 
-/* Why a stack was walked: by the settings, or because its function always has one. */
-enum probe_walk { PROBE_WALK_SAMPLED, PROBE_WALK_ALWAYS, PROBE_WALKS };
+/* Why a stack was walked: by the settings, because its function always has one, or for a report. */
+enum probe_walk { PROBE_WALK_SAMPLED, PROBE_WALK_ALWAYS, PROBE_WALK_REPORT, PROBE_WALKS };
 
 /* How often a process ran into probes, watched or not: calls, and their returns as well; and how
  * many stacks were walked, which took it how long. Behind by what its threads have not added up

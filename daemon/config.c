@@ -43,6 +43,9 @@ static const struct choice ways[] = {
 };
 
 static const struct choice unwinds[] = { { "frame-pointers", 0 }, { "eh-frame", 1 }, { NULL, 0 } };
+static const struct choice tensors[] = {
+	{ "no", TENSORS_NO }, { "auto", TENSORS_WITHIN_BUDGET }, { "yes", TENSORS_YES }, { NULL, 0 }
+};
 static const struct choice others[] = { { "all", 0 }, { "own", 1 }, { NULL, 0 } };
 static const struct choice answers[] = { { "no", 0 }, { "yes", 1 }, { NULL, 0 } };
 static const struct choice lights[] = { { "never", LIGHT_NEVER },
@@ -103,9 +106,9 @@ static const struct setting settings[] = {
 	  "Maximum number of Python's frames per call stack." },
 	{ "probe", "backward", CHOICE, AT(backward), "yes", 0, 0, answers,
 	  "Whether calls of PyTorch's backward pass have the stack of their forward pass, too." },
-	{ "probe", "tensors", CHOICE, AT(tensors), "no", 0, 0, answers,
-	  "Whether the blocks of PyTorch's allocator are followed, with a stack each. It costs\n"
-	  "two probes a tensor, whatever the budget." },
+	{ "probe", "tensors", CHOICE, AT(tensors), "auto", 0, 0, tensors,
+	  "Whether the blocks of PyTorch's allocator are followed, with a stack each: in programs\n"
+	  "that this costs half of the budget at most (auto), whatever it costs (yes), or no." },
 	{ "probe", "tensor_size", SIZE, AT(tensor_bytes), "0B", 0, 1ull << 40, NULL,
 	  "Smaller blocks of PyTorch's allocator have no stack and are in its sums only, at half\n"
 	  "of the price; takes effect when the daemon starts." },
@@ -335,7 +338,7 @@ static int config_add_library(struct config *config, const char *files)
 	return 0;
 }
 
-int config_read(struct config *config, const char *path, bool may_miss)
+static int config_read_file(struct config *config, const char *path, bool may_miss)
 {
 	struct reading reading = { config, path, 0 };
 	struct stat st;
@@ -355,9 +358,14 @@ int config_read(struct config *config, const char *path, bool may_miss)
 		log_error("%s: ring_size must be a power of two, such as 8MiB", path);
 		reading.faults++;
 	}
-	if (reading.faults)
-		return -EINVAL;
-	return config->tensors ? config_add_library(config, library_torch.files) : 0;
+	return reading.faults ? -EINVAL : 0;
+}
+
+int config_read(struct config *config, const char *path, bool may_miss)
+{
+	int r = config_read_file(config, path, may_miss);
+
+	return r == 0 && config->tensors ? config_add_library(config, library_torch.files) : r;
 }
 
 /* Calls `put` for each word. Returns their number, or -EINVAL; `put` logs what is wrong. */

@@ -9,6 +9,7 @@
 
 /* Whose library reports hot calls itself. */
 /* Each includes the one before. */
+enum config_tensors { TENSORS_NO, TENSORS_WITHIN_BUDGET, TENSORS_YES };
 enum config_light { LIGHT_NEVER, LIGHT_ON_REQUEST, LIGHT_IN_EXACT, LIGHT_AUTO };
 
 struct config {
@@ -32,7 +33,7 @@ struct config {
 	uint64_t python_depth;
 	uint64_t backward; /* 1: join stacks of PyTorch's backward pass to those of the forward one
 			    */
-	uint64_t tensors;  /* 1: its library is among `libraries` */
+	uint64_t tensors;  /* enum config_tensors; but for no: its library is among `libraries` */
 	uint64_t tensor_bytes; /* smaller blocks are only added up */
 	uint64_t launch_stacks_per_s;
 	uint64_t events_per_s;

@@ -279,6 +279,14 @@
  * it has gone on each time. */
 #define LIMIT_LEFT_OUT_MIN_NS 5000000000ull
 #define LIMIT_LEFT_OUT_MAX_NS 600000000000ull
+/* It may owe what its limit is worth in this time. */
+#define LIMIT_LEFT_OUT_BURST_NS 1000000000ull
+
+/* The same for reports of its framework's allocator. Meanwhile its sums are as old as this at most;
+ * and a model of 100,000 blocks is loaded within the burst. */
+#define LIMIT_REPORTS_OUT_MIN_NS 10000000000ull
+#define LIMIT_REPORTS_OUT_MAX_NS 60000000000ull
+#define LIMIT_REPORTS_BURST_NS	 20000000000ull
 
 /* So long after a fork a child that still runs its parent's program has a link of its own, where
  * each process has one: making and closing one takes the kernel 50 ms. */

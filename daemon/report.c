@@ -138,6 +138,11 @@ static void report_left_out(struct daemon *daemon, struct status_builder *builde
 	status_number(builder, "probes", "left_out", false, (int64_t)count,
 		      "%u processes called too often and are left out, %lu have been", count,
 		      flood.processes);
+	status_number(
+		builder, "probes", "tensors_left_out", false, (int64_t)flood.unwatched,
+		"%u processes whose tensors are not followed, as it would not be within their "
+		"budget",
+		flood.unwatched);
 }
 
 static void report_kernel(struct daemon *daemon, const struct probe_stats *probe,

@@ -363,7 +363,7 @@ static void memory_viz_note(const struct exporter *x, char note[EXPORT_NOTE_BYTE
 	if (x->error == -ENODATA)
 		snprintf(note, EXPORT_NOTE_BYTES,
 			 "No tensors in this window: use --since for more, or 'tensors = yes' in "
-			 "[probe] to follow them");
+			 "[probe] if following them is not within the budget");
 	else if (x->error == -E2BIG)
 		snprintf(note, EXPORT_NOTE_BYTES,
 			 "Several processes have tensors: choose one with --pid");

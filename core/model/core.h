@@ -329,13 +329,15 @@ struct core_collect {
 	X(37, LEFT_OUT_HOT, PERIOD, ALARM, "time", "left-out-frequent",                            \
 	  "periods in which frequent calls were not traced, as there were too many")               \
 	X(38, STACK_CUT, NOTE, QUIET, "stack", "stack-cut",                                        \
-	  "stacks that end early, as there were too many unknown addresses")
+	  "stacks that end early, as there were too many unknown addresses")                       \
+	X(39, TENSORS, PERIOD, QUIET, "time", "tensors",                                           \
+	  "periods in which tensors were not followed one by one, to stay within the budget")
 
 enum loss_reason {
 #define X(number, identifier, counts, alarm, noun, name, text) LOSS_##identifier = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 38,
+		LOSS_REASON_MAX = 39,
 };
 
 enum loss_counts { LOSS_COUNTS_MISSING, LOSS_COUNTS_PERIOD, LOSS_COUNTS_NOTE };
@@ -502,6 +504,12 @@ struct core_sums {
 };
 /* False: there is no such process. */
 bool core_allocator_told(struct core *core, const struct core_sums *sums);
+/* The blocks of the process's allocators are not reported from now on, or again: until they are,
+ * what is reported all the same counts in the sums only. Those that are known are unknown from now
+ * on. */
+void core_follow_blocks(struct core *core, uint32_t pid, bool follow);
+/* Reports of them may have been missed; of all processes (0). */
+void core_forget_blocks(struct core *core, uint32_t pid);
 
 /* Whether hot calls of the process are reported by our library in it. */
 void core_set_light(struct core *core, uint32_t pid, bool light);

@@ -100,10 +100,40 @@ void mempool_tensor(struct call *call)
 	if (allocator && allocator_told(allocator, op->start_ns, op->source, op->handle) &&
 	    !list_linked(&allocator->changed))
 		list_append(&call->core->changed_allocators, &allocator->changed);
+	if (call->process->sums_only)
+		return;
 	if (freed)
 		memory_free(call);
 	else
 		memory_alloc(call);
+}
+
+static void mempool_forget_blocks(struct core *core, struct process *process)
+{
+	struct allocation *allocation;
+
+	list_for_each(allocation, &process->unknown.allocations, in_context)
+		if (allocation->account->kind == MEMORY_TENSOR)
+			memory_end(core, allocation);
+}
+
+void core_follow_blocks(struct core *core, uint32_t pid, bool follow)
+{
+	struct process *process = process_by_pid(core, pid);
+
+	if (!process)
+		return;
+	process->sums_only = !follow;
+	mempool_forget_blocks(core, process);
+}
+
+void core_forget_blocks(struct core *core, uint32_t pid)
+{
+	struct process *process;
+
+	list_for_each(process, &core->processes, link)
+		if (!pid || process->row.pid == pid)
+			mempool_forget_blocks(core, process);
 }
 
 bool mempool_told(struct core *core, const struct core_sums *sums)

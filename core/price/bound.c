@@ -4,10 +4,6 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "core/base/time.h"
-
-#define BURST_NS NS_PER_S /* worth of the limit, that may be owed */
-
 bool bound_is_out(const struct bound *bound)
 {
 	for (size_t i = 0; i < BOUND_GROUPS; i++)
@@ -98,7 +94,7 @@ bool bound_tick(struct bound *bound, const struct bound_config *config, uint64_t
 	for (size_t i = 0; i < BOUND_GROUPS; i++)
 		bound->spent_ns[i] += spent_ns[i];
 	bound->debt_ns = fmax(bound->debt_ns + sum(spent_ns) - config->limit * elapsed_ns, 0);
-	if (bound->debt_ns <= config->limit * (double)BURST_NS)
+	if (bound->debt_ns <= config->limit * (double)config->burst_ns)
 		return false;
 	bound_enforce(bound, config, now_ns);
 	return true;

@@ -3,8 +3,8 @@
  *
  * A trap cannot be preempted where the kernel needs a CPU most: where programs run into probes flat
  * out, its per-CPU workers starve. So who spends more than a share of one CPU there runs up a debt;
- * who owes more than a second's worth is left out: of the group of functions that it called so
- * often, or of both. It is let in again after a while, which doubles each time that it goes on.
+ * who owes more than some time's worth is left out: of the group of functions that it called so
+ * often, or of several. It is let in again after a while, which doubles each time that it goes on.
  */
 #ifndef TS_PRICE_BOUND_H
 #define TS_PRICE_BOUND_H
@@ -12,12 +12,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BOUND_GROUPS 2
+#define BOUND_GROUPS 3
 
 struct bound_config {
-	double limit;	 /* share of one CPU, such as 0.5; 0: none */
-	uint64_t min_ns; /* it is left out at first for this long, */
-	uint64_t max_ns; /* and at most */
+	double limit;	   /* share of one CPU, such as 0.5; 0: none */
+	uint64_t burst_ns; /* it may owe what the limit is worth in this time */
+	uint64_t min_ns;   /* it is left out at first for this long, */
+	uint64_t max_ns;   /* and at most */
 };
 
 struct bound {

@@ -93,6 +93,16 @@ static struct interval watch_cold(const struct watch *watch)
 				  .high = share * high };
 }
 
+double watch_cold_part(const struct watch *watch)
+{
+	const struct interval *middle = &watch->middle;
+	double estimate = (double)watch->config.hit_ns / watch->had;
+
+	if (!watch_is_measured(watch) || !(estimate > 0))
+		return 1;
+	return fmin(hit_price_ns(watch, middle->high) / estimate, 1);
+}
+
 double watch_cold_share(const struct watch *watch)
 {
 	return watch_cold(watch).ratio;

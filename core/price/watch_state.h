@@ -129,6 +129,9 @@ double watch_estimate(const struct watch *watch);
 double watch_judged(const struct watch *watch);
 /* What calls that are always seen cost: a share of the time. */
 double watch_cold_share(const struct watch *watch);
+/* What a hit was found to cost at most, as a part of the estimate: little if it is the GPU that the
+ * program waits for. */
+double watch_cold_part(const struct watch *watch);
 /* What they leave of the budget. */
 double watch_budget(const struct watch *watch);
 

@@ -177,7 +177,7 @@ static int check_library(struct channel *channel, int file, const struct stat *s
 
 static bool group_has(const struct channel *channel, const struct library_function *function)
 {
-	return library_is_hot(function) == (channel->message.request.group == PROBE_HOT);
+	return library_group(function) == channel->message.request.group;
 }
 
 static uint64_t cookie_of(const struct broker_request *request, const struct broker_site *site)

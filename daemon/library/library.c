@@ -117,6 +117,13 @@ bool library_is_hot(const struct library_function *function)
 	return !(function->flags & (PROBE_RETURN | PROBE_KEEP | PROBE_ALWAYS));
 }
 
+enum probe_group library_group(const struct library_function *function)
+{
+	if (function->flags & PROBE_REPORT)
+		return PROBE_REPORTS;
+	return library_is_hot(function) ? PROBE_HOT : PROBE_COLD;
+}
+
 struct function_table library_functions(void)
 {
 	static struct function function[PROBE_FUNCTIONS_MAX];
@@ -166,6 +173,10 @@ void library_probe_desc(const struct library_function *function, struct probe_de
 	ret->slot_count = copy_slots(ret->slot, function->slot, PROBE_SLOTS_MAX);
 	ret->kernel_arg = kernel_arg(function);
 	ret->device_type = function->device_type;
+	if (function->flags & PROBE_REPORT)
+		ret->walk = PROBE_WALK_REPORT;
+	else if (function->flags & PROBE_STACK)
+		ret->walk = PROBE_WALK_ALWAYS;
 	ret->out_count = copy_slots(ret->out, function->out, PROBE_OUTS_MAX);
 }
 

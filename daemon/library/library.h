@@ -32,7 +32,7 @@ struct library_row {
 	const char *files;   /* patterns of file names, separated by spaces */
 	const char *places;  /* patterns of paths where it is usually found, the same way */
 	const char *devices; /* pattern of device files, one for each device; NULL: drives none */
-	bool by_choice;	     /* not among the defaults of the settings */
+	bool by_choice;	     /* not among the default libraries: it has a setting of its own */
 	const struct library_function *function;
 	size_t count;
 };
@@ -60,6 +60,7 @@ struct function_table library_functions(void);
 /* Functions that a program calls all the time, and without which memory, contexts and the order of
  * work are still known. */
 bool library_is_hot(const struct library_function *function);
+enum probe_group library_group(const struct library_function *function);
 /* What the BPF programs need to know of a function. */
 void library_probe_desc(const struct library_function *function, struct probe_desc *ret);
 

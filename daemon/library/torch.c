@@ -20,7 +20,7 @@ static const struct library_function torch_function[] = {
 	  .model.kind = OP_ALLOC,
 	  .model.effect = EFFECT_TENSOR,
 	  .model.detail = MEMORY_TENSOR,
-	  .flags = PROBE_STACK | PROBE_ALWAYS,
+	  .flags = PROBE_STACK | PROBE_ALWAYS | PROBE_REPORT,
 	  .device_type = CUDA,
 	  .alias = { "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
 		     "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE" },

@@ -19,6 +19,7 @@
 #define TELL_NS	     (5 * NS_PER_S)
 #define LATELY_NS    (10 * NS_PER_S)
 #define LOG_BURST    4
+#define REPORTS_PART 0.5 /* of the budget */
 
 _Static_assert(BOUND_GROUPS == (int)PROBE_GROUPS, "a bound is for each group");
 
@@ -27,7 +28,10 @@ struct flooder {
 	uint32_t pid;
 	struct probe_hits seen;
 	double spent_ns[PROBE_GROUPS]; /* in the last turn */
+	double walks_ns;	       /* for stacks of reports, likewise */
 	struct bound bound;
+	struct bound reports;	/* by the budget */
+	bool unwatched;		/* its reports are */
 	bool out[PROBE_GROUPS]; /* as told */
 	bool for_host;
 	uint64_t out_ns[PROBE_GROUPS], told_ns;
@@ -58,9 +62,30 @@ static struct bound_config flood_bound(const struct flood *flood)
 {
 	return (struct bound_config){
 		.limit = flood->config.limit,
+		.burst_ns = LIMIT_LEFT_OUT_BURST_NS,
 		.min_ns = LIMIT_LEFT_OUT_MIN_NS,
 		.max_ns = LIMIT_LEFT_OUT_MAX_NS,
 	};
+}
+
+/* A program that starts, or loads a model, may take its time. Who was out lately is let in only to
+ * see whether it still makes as many. */
+static struct bound_config flooder_bound(const struct flooder *flooder, double limit)
+{
+	const struct bound *bound = &flooder->reports;
+	bool lately = bound->length_ns && bound->ticked_ns - bound->back_ns < bound->length_ns;
+
+	return (struct bound_config){
+		.limit = limit,
+		.burst_ns = lately ? LIMIT_LEFT_OUT_BURST_NS : LIMIT_REPORTS_BURST_NS,
+		.min_ns = LIMIT_REPORTS_OUT_MIN_NS,
+		.max_ns = LIMIT_REPORTS_OUT_MAX_NS,
+	};
+}
+
+static bool flooder_is_out(const struct flooder *flooder, enum probe_group group)
+{
+	return flooder->bound.out[group] || flooder->reports.out[group];
 }
 
 static struct flooder *flood_find(const struct flood *flood, uint32_t pid)
@@ -75,7 +100,7 @@ static struct flooder *flood_add(struct flood *flood, uint32_t pid)
 	if (!flooder)
 		return NULL;
 	flooder->pid = pid;
-	flooder->bound.ticked_ns = flood->before_ns;
+	flooder->bound.ticked_ns = flooder->reports.ticked_ns = flood->before_ns;
 	if (map_put(&flood->by_pid, (struct map_key){ pid, 0 }, flooder) < 0) {
 		free(flooder);
 		return NULL;
@@ -123,9 +148,10 @@ static void on_hits(void *data, uint32_t pid, const struct probe_hits *hits)
 	grown = hits_grown(&flooder->seen, hits);
 	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
 		flooder->spent_ns[group] = (double)grown.hits[group] * (double)flood->config.hit_ns;
+	flooder->walks_ns = (double)grown.walk_ns[PROBE_WALK_REPORT];
 	flooder->seen = *hits;
 	flooder->turn = flood->turn;
-	if (grown.hits[PROBE_HOT] || grown.hits[PROBE_COLD])
+	if (grown.hits[PROBE_HOT] || grown.hits[PROBE_COLD] || grown.hits[PROBE_REPORTS])
 		flood->callbacks.counted(flood->data, pid, &grown);
 }
 
@@ -142,7 +168,7 @@ static double flooder_spent_ns(const struct flooder *flooder)
  * to the turn after. */
 static void flooder_tell(struct flood *flood, struct flooder *flooder, enum probe_group group)
 {
-	bool out = flooder->bound.out[group], was = flooder->out[group];
+	bool out = flooder_is_out(flooder, group), was = flooder->out[group];
 
 	if (!out && !was)
 		return;
@@ -158,6 +184,8 @@ static void flooder_tell(struct flood *flood, struct flooder *flooder, enum prob
 
 const char *flood_calls(const bool out[PROBE_GROUPS])
 {
+	if (!out[PROBE_COLD] && !out[PROBE_HOT])
+		return "tensors";
 	if (!out[PROBE_COLD])
 		return "launches, copies, sets and events";
 	return out[PROBE_HOT] ? "calls" : "allocations, waits and all but its most frequent calls";
@@ -182,13 +210,41 @@ static void flooder_log(struct flood *flood, struct flooder *flooder)
 		    flood_calls(flooder->bound.out), flooder->bound.length_ns / (uint64_t)NS_PER_S);
 }
 
+static void flooder_apply_reports(struct flood *flood, struct flooder *flooder)
+{
+	bool out = flooder_is_out(flooder, PROBE_REPORTS);
+
+	if (out == flooder->unwatched)
+		return;
+	flooder->unwatched = out;
+	libraries_leave_out(flood->libraries, flooder->pid, PROBE_REPORTS, out);
+	flood->callbacks.reports(flood->data, flooder->pid, !out, flooder->reports.share);
+}
+
 static void flooder_apply(struct flood *flood, struct flooder *flooder, bool was_out)
 {
-	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+	for (enum probe_group group = PROBE_COLD; group <= PROBE_HOT; group++)
 		libraries_leave_out(flood->libraries, flooder->pid, group,
 				    flooder->bound.out[group]);
+	flooder_apply_reports(flood, flooder);
 	if (bound_is_out(&flooder->bound) && !was_out)
 		flooder_log(flood, flooder);
+}
+
+/* Whether they are within its budget. */
+static void flooder_turn_reports(struct flood *flood, struct flooder *flooder)
+{
+	double spent_ns[PROBE_GROUPS] = { 0 };
+	struct bound_config config;
+	struct flood_may may;
+
+	if (!flooder->seen.hits[PROBE_REPORTS])
+		return;
+	flood->callbacks.may(flood->data, flooder->pid, &may);
+	spent_ns[PROBE_REPORTS] = may.part * (flooder->spent_ns[PROBE_REPORTS] + flooder->walks_ns);
+	config = flooder_bound(flooder, REPORTS_PART * may.budget);
+	if (bound_tick(&flooder->reports, &config, flood->now_ns, spent_ns))
+		flooder_apply_reports(flood, flooder);
 }
 
 static void flooder_turn(struct flood *flood, struct flooder *flooder)
@@ -200,6 +256,7 @@ static void flooder_turn(struct flood *flood, struct flooder *flooder)
 		flooder->for_host = false;
 	if (bound_tick(&flooder->bound, &config, flood->now_ns, flooder->spent_ns))
 		flooder_apply(flood, flooder, was_out);
+	flooder_turn_reports(flood, flooder);
 	flood->busy |=
 		was_out || bound_is_out(&flooder->bound) ||
 		flooder_spent_ns(flooder) > BUSY * (double)(flood->now_ns - flood->before_ns);
@@ -282,6 +339,7 @@ static void on_tick(uv_timer_t *timer)
 
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
 			flooder->bound.out[group] &= !gone;
+			flooder->reports.out[group] &= !gone;
 			flooder_tell(flood, flooder, group);
 		}
 		if (gone)
@@ -316,7 +374,7 @@ bool flood_is_out(const struct flood *flood, uint32_t pid, enum probe_group grou
 {
 	const struct flooder *flooder = flood ? flood_find(flood, pid) : NULL;
 
-	return flooder && flooder->bound.out[group];
+	return flooder && flooder_is_out(flooder, group);
 }
 
 int flood_new(uv_loop_t *loop, struct probe *probe, struct libraries *libraries,
@@ -364,6 +422,8 @@ void flood_configure(struct flood *flood, const struct flood_config *config)
 
 void flood_stats(const struct flood *flood, struct flood_stats *ret)
 {
+	const struct flooder *flooder;
+
 	*ret = (struct flood_stats){
 		.measured = flood->measured,
 		.last_ns = flood->longest_ns[0] > flood->longest_ns[1] ? flood->longest_ns[0]
@@ -371,6 +431,8 @@ void flood_stats(const struct flood *flood, struct flood_stats *ret)
 		.worst_ns = flood->worst_ns,
 		.processes = flood->processes,
 	};
+	list_for_each(flooder, &flood->flooders, link)
+		ret->unwatched += flooder->unwatched;
 }
 
 uint32_t flood_list(const struct flood *flood, struct flood_out *out, uint32_t max)
@@ -387,7 +449,7 @@ uint32_t flood_list(const struct flood *flood, struct flood_out *out, uint32_t m
 		if (count < max) {
 			out[count] = (struct flood_out){
 				.pid = flooder->pid,
-				.of = { bound->out[0], bound->out[1] },
+				.of = { bound->out[0], bound->out[1], bound->out[2] },
 				.for_host = flooder->for_host,
 				.share = bound->share,
 				.rate = flood_rate(flood, bound),

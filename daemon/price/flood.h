@@ -1,5 +1,9 @@
 /* flood.h: who runs into probes so often that the host suffers, and is left out for a while.
  *
+ * Reports of a framework's allocator have a limit of their own. They cannot be watched in windows
+ * as hot calls are, since a block whose end is missed would look like a leak: so they are watched
+ * whole, as long as that is within half of the budget, or not at all for some time.
+ *
  * core/price/bound.h decides for one process; here are the processes, what the programs count of
  * them, and how long work waits for the kernel's workers: if too long, those who run into probes
  * most are left out, one after the other.
@@ -21,7 +25,16 @@ struct flood_config {
 	uint64_t hit_ns; /* what a hit takes of it on this host */
 };
 
+/* What watching the reports of a process may cost it. */
+struct flood_may {
+	double budget; /* share of its speed; 0: no limit */
+	double part;   /* of what the hits take, that makes it slower */
+};
+
 struct flood_callbacks {
+	void (*may)(void *data, uint32_t pid, struct flood_may *ret);
+	/* Its reports are watched again, or not from now on: they take this share of the time. */
+	void (*reports)(void *data, uint32_t pid, bool watched, double share);
 	/* A process is left out of a group, since and at least until then; `first`: it has not been
 	 * told yet. */
 	void (*out)(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns,
@@ -45,6 +58,7 @@ struct flood_stats {
 	bool measured; /* the kernel tells how long work waits */
 	uint64_t last_ns, worst_ns;
 	uint64_t processes; /* ever left out */
+	uint32_t unwatched; /* whose reports are not watched now */
 };
 void flood_stats(const struct flood *flood, struct flood_stats *ret);
 

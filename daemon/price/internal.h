@@ -48,7 +48,7 @@ struct price {
 	struct list processes;
 	struct map by_pid;
 	struct priced *last; /* found */
-	bool hot[PROBE_FUNCTIONS_MAX];
+	bool hot[PROBE_FUNCTIONS_MAX], report[PROBE_FUNCTIONS_MAX];
 };
 
 /* price.c */

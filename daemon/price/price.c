@@ -117,8 +117,10 @@ void price_counted(struct price *price, uint32_t pid, const struct probe_hits *g
 		return;
 	walks_add(&priced->walks, WALK_SAMPLED, grown->walks[PROBE_WALK_SAMPLED],
 		  grown->walk_ns[PROBE_WALK_SAMPLED]);
-	walks_add(&priced->walks, WALK_ALWAYS, grown->walks[PROBE_WALK_ALWAYS],
-		  grown->walk_ns[PROBE_WALK_ALWAYS]);
+	walks_add(&priced->walks, WALK_ALWAYS,
+		  grown->walks[PROBE_WALK_ALWAYS] + grown->walks[PROBE_WALK_REPORT],
+		  grown->walk_ns[PROBE_WALK_ALWAYS] + grown->walk_ns[PROBE_WALK_REPORT]);
+	watch_cold_hits(&priced->watch, (uint32_t)grown->hits[PROBE_REPORTS]);
 	/* Those that were counted the last time have come by now. */
 	if (priced->counted > priced->received + priced->lost + LOST_SURELY) {
 		watch_lost_hits(&priced->watch, priced->counted - priced->received - priced->lost);
@@ -127,15 +129,28 @@ void price_counted(struct price *price, uint32_t pid, const struct probe_hits *g
 	priced->counted += grown->hits[PROBE_HOT];
 }
 
+/* Reports may stop at any time, so they show no pace; and not each is an event. */
 static void price_cold(struct price *price, const struct ts_event *event)
 {
 	struct priced *priced = price_find(price, event->tgid);
 
-	if (!priced)
+	if (!priced || (event->fn < ARRAY_SIZE(price->report) && price->report[event->fn]))
 		return;
 	watch_cold_hits(&priced->watch, event->flags & TS_EVENT_RETURNED ? 2 : 1);
 	if (callers_have(&priced->callers, event->tid))
 		watch_cold(&priced->watch, event->start_ns);
+}
+
+void price_reports(struct price *price, uint32_t pid, double *ret_budget, double *ret_part)
+{
+	const struct priced *priced = price_find(price, pid);
+
+	*ret_budget = price->config.budget;
+	*ret_part = 1;
+	if (!priced || !price->config.windows)
+		return;
+	*ret_budget = priced->watch.config.budget;
+	*ret_part = watch_cold_part(&priced->watch);
 }
 
 void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns)
@@ -449,6 +464,14 @@ void price_run(struct price *price, uint64_t ms)
 	uv_timer_start(&price->timer, price_on_tick, ms, 0);
 }
 
+static void price_note_function(struct price *price, const struct library_function *function)
+{
+	enum probe_group group = library_group(function);
+
+	price->hot[function->number] = group == PROBE_HOT;
+	price->report[function->number] = group == PROBE_REPORTS;
+}
+
 int price_new(uv_loop_t *loop, struct libraries *libraries, const struct price_config *config,
 	      const struct price_callbacks *callbacks, void *data, struct price **ret)
 {
@@ -465,7 +488,7 @@ int price_new(uv_loop_t *loop, struct libraries *libraries, const struct price_c
 	list_init(&price->processes);
 	for (size_t i = 0; (row = library_get(i)); i++)
 		for (size_t k = 0; k < row->count; k++)
-			price->hot[row->function[k].number] = library_is_hot(&row->function[k]);
+			price_note_function(price, &row->function[k]);
 	uv_timer_init(loop, &price->timer);
 	price->timer.data = price;
 	*ret = price;

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import tracesmith
@@ -349,6 +350,31 @@ class SmallTensors(TensorCase):
         process.communicate()
         self.daemon.wait_ended(process.pid)
         self.assertEqual(self.memory(process.pid)["tensor"]["live_bytes"], 0)
+
+
+class TensorsWithinBudget(TensorCase):
+    """With nothing set up they are followed in programs that this costs little; of others the sums are known."""
+    settings = ""
+    budget = "1%"
+
+    def test_one_is_followed_and_one_has_sums_only(self):
+        calm, busy = self.start("--steps", 20), self.start("--steps", 20000)
+        self.wait_probes()
+        self.go_on(calm)
+        wait_for("the busy one is left out", lambda: self.go_on(busy) and "its budget: it has sums only" in self.daemon.log())
+        def right():
+            want, tensor = self.go_on(busy), None
+            end = time.monotonic() + 1
+            while time.monotonic() < end and (tensor or {}).get("live_bytes") != want["allocated"]:
+                tensor = self.memory(busy.pid).get("tensor")
+            return tensor and (tensor["live_bytes"], tensor["reserved_bytes"]) == (want["allocated"], want["reserved"]) and tensor
+        tensor = wait_for("its sums once it is let in again", right)
+        self.assertGreater(tensor["unknown_bytes"], 0)
+        self.assertIn("tensors", self.daemon.answer("memory", "--pid", busy.pid)["loss"])
+        want = self.go_on(calm)
+        tensor = self.wait_known(calm.pid, want)
+        self.assertEqual((tensor["live_count"], tensor["unknown_bytes"]), (want["live"], 0))
+        self.assertNotIn("tensors", self.daemon.answer("memory", "--pid", calm.pid)["loss"])
 
 
 class OtherNamespace(tracesmith.Case):

@@ -15,6 +15,7 @@
 
 static const struct bound_config config = {
 	.limit = 0.5,
+	.burst_ns = NS_PER_S,
 	.min_ns = 5 * NS_PER_S,
 	.max_ns = 60 * NS_PER_S,
 };

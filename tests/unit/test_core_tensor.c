@@ -111,6 +111,35 @@ static void who_only_frees_holds_nothing(void **state)
 	assert_int_equal(known(30, 0, MEMORY_TENSOR)->live_bytes, 512);
 }
 
+/* Not within the budget: nobody knows which of them are given back meanwhile. */
+static void blocks_that_are_not_followed_are_unknown_and_the_sums_stay_right(void **state)
+{
+	announce();
+	on_memory(FN_ALLOC, 2, 4, A, 4096);
+	report(10, A, 1024, 1024, 4096, 0);
+	core_follow_blocks(core, pid, false);
+	assert_int_equal(known(20, 0, MEMORY_TENSOR)->live_bytes, 0);
+	assert_int_equal(known(20, DEVICE_UNKNOWN, MEMORY_DEVICE)->live_bytes, 4096);
+	assert_int_equal(told(20, 0)->used_bytes, 1024);
+	/* On their way when that was decided. */
+	report(30, A + 1024, 512, 1536, 4096, 0);
+	report(40, A, -1024, 512, 4096, 0);
+	assert_int_equal(told(50, 0)->used_bytes, 512);
+	assert_int_equal(known(50, 0, MEMORY_TENSOR)->live_count, 0);
+	core_follow_blocks(core, pid, true);
+	report(60, A + 1024, -512, 0, 4096, 0);
+	report(70, A, 2048, 2048, 4096, 0);
+	assert_int_equal(told(80, 0)->used_bytes, 2048);
+	assert_int_equal(known(80, 0, MEMORY_TENSOR)->live_bytes, 2048);
+	assert_int_equal(lost(LOSS_UNKNOWN_FREE), 0);
+	/* Their link was missing for a moment, as those of all. */
+	core_forget_blocks(core, pid + 1);
+	assert_int_equal(known(90, 0, MEMORY_TENSOR)->live_bytes, 2048);
+	core_forget_blocks(core, 0);
+	assert_int_equal(known(100, 0, MEMORY_TENSOR)->live_bytes, 0);
+	core_follow_blocks(core, pid + 1, false);
+}
+
 static void copies_of_the_library_have_sums_of_their_own(void **state)
 {
 	announce();
@@ -228,6 +257,7 @@ int main(void)
 		STORY(sums_are_the_allocators_own),
 		STORY(an_unknown_block_that_is_freed_is_no_loss),
 		STORY(who_only_frees_holds_nothing),
+		STORY(blocks_that_are_not_followed_are_unknown_and_the_sums_stay_right),
 		STORY(copies_of_the_library_have_sums_of_their_own),
 		STORY(hostile_sizes_never_make_sums_wrong),
 		STORY(sums_come_without_blocks),

@@ -169,7 +169,7 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 	expect_loss(state, QUERY(.name = "apis"), all | BIT(RATE_LIMIT) | hot);
 	expect_loss(state, QUERY(.name = "launches"),
 		    all | BIT(RATE_LIMIT) | stacks | BIT(STACK_SAMPLED) | hot);
-	expect_loss(state, QUERY(.name = "leaks"), all | BIT(UNKNOWN_FREE) | stacks);
+	expect_loss(state, QUERY(.name = "leaks"), all | BIT(UNKNOWN_FREE) | BIT(TENSORS) | stacks);
 	expect_loss(state, QUERY(.name = "pools"), pools);
 	expect_loss(state, QUERY(.name = "kernels"), times);
 	expect_loss(state, QUERY(.name = "kernels", .by = QUERY_BY_IS_STACK),
@@ -194,6 +194,7 @@ static int check_nouns(void *data, const Tracesmith__V1__Reply *reply)
 			     strcmp(loss->reason, "windows") == 0 ||
 			     strcmp(loss->reason, "exact-windows") == 0 ||
 			     strncmp(loss->reason, "left-out", 8) == 0 ||
+			     strcmp(loss->reason, "tensors") == 0 ||
 			     strcmp(loss->reason, "disconnected") == 0;
 
 		assert_true(loss->noun[0]);
