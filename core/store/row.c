@@ -434,6 +434,22 @@ static const struct row_column pool_columns[] = {
 	FIELD(core_pool, told_ns, REPLACE),
 };
 
+/* Written by a statement of its own; of a minute the most. */
+static const struct row_column fragmentation_columns[] = {
+	OWN_KEY(boot),
+	OWN_KEY(second),
+	OWN_KEY(process),
+	OWN_KEY(device),
+	OWN_KEY(pool),
+	GIVEN(segment_bytes, "INTEGER", 64, MAX, 0),
+	GIVEN(used_bytes, "INTEGER", 64, MAX, 0),
+	GIVEN(free_bytes, "INTEGER", 64, MAX, 0),
+	GIVEN(pieces, "INTEGER", 64, MAX, 0),
+	GIVEN(largest_bytes, "INTEGER", 64, MAX, 0),
+	GIVEN(unusable_bytes, "INTEGER", 64, MAX, 0),
+	GIVEN(index_ppm, "INTEGER", 64, MAX, 0),
+};
+
 static const struct row_column chunk_columns[] = {
 	OWN_KEY(id),
 	OWN(boot, "INTEGER NOT NULL"),
@@ -495,6 +511,7 @@ const struct row_table row_tables[] = {
 	  ROWS(BUSY, core_busy) },
 	{ COLUMNS(watch), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,
 	  ROWS(WATCH, core_watch) },
+	{ COLUMNS(fragmentation), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND },
 	{ COLUMNS(total), .recorded = ROW_RECORDED_NEVER, .kept = ROW_KEPT_OWN },
 	{ COLUMNS(price), .recorded = ROW_RECORDED_USED, .kept = ROW_KEPT_PROCESS,
 	  ROWS(PRICE, core_price) },

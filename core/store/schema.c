@@ -236,6 +236,12 @@ static const char *const steps[] = {
 
 	/* 19: how far the process was when a stack's last block came or went. */
 	"ALTER TABLE growth ADD COLUMN last_calls INTEGER NOT NULL DEFAULT 0;",
+
+	/* 20: how fragmented each pool was, minute by minute. */
+	"CREATE TABLE fragmentation(boot INTEGER, second INTEGER, process INTEGER, device INTEGER,"
+	" pool INTEGER, segment_bytes INTEGER, used_bytes INTEGER, free_bytes INTEGER,"
+	" pieces INTEGER, largest_bytes INTEGER, unusable_bytes INTEGER, index_ppm INTEGER,"
+	" PRIMARY KEY(boot, second, process, device, pool)) WITHOUT ROWID;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

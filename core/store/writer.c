@@ -10,6 +10,8 @@
 #include "core/base/time.h"
 #include "core/limits.h"
 #include "core/store/condense.h"
+#include "core/store/fragment_series.h"
+#include "core/store/fragment_table.h"
 #include "core/store/merge.h"
 #include "core/store/page_sum.h"
 #include "core/store/repair.h"
@@ -24,7 +26,7 @@
  * until the last reader that shares it is gone. */
 #define SPILL_PRAGMA "PRAGMA cache_spill = 0"
 
-enum { JOB_LOG, JOB_MERGE, JOB_CONDENSE, JOB_SETTLE, JOB_RETAIN, JOB_COUNT };
+enum { JOB_LOG, JOB_MERGE, JOB_CONDENSE, JOB_SETTLE, JOB_RETAIN, JOB_SERIES, JOB_COUNT };
 
 struct writer {
 	sqlite3 *db;
@@ -113,6 +115,8 @@ static int open_parts(struct writer *writer, const struct store_config *config)
 		r = condense_new(writer->db, writer->boot, &writer->condense);
 	if (r == 0)
 		r = retain_new(writer->db, writer->boot, config, &writer->retain);
+	if (r == 0)
+		r = fragment_table_register(writer->db);
 	return r < 0 ? r : hold_new(writer->db, writer->boot, writer->log_path, &writer->hold);
 }
 
@@ -413,6 +417,11 @@ static int retain_job(struct writer *writer, uint64_t now_ns)
 	return retain_turn(writer->retain, now_ns, log < limit ? log : limit);
 }
 
+static int series_job(struct writer *writer, uint64_t now_ns)
+{
+	return fragment_series_take(writer->db, writer->boot, now_ns);
+}
+
 static const struct {
 	int (*run)(struct writer *writer, uint64_t now_ns);
 	uint64_t period_ns;
@@ -423,6 +432,7 @@ static const struct {
 	[JOB_CONDENSE] = { condense_job, 10 * NS_PER_S, true },
 	[JOB_SETTLE] = { settle_job, 10 * NS_PER_S, false },
 	[JOB_RETAIN] = { retain_job, 2000000000, false },
+	[JOB_SERIES] = { series_job, 60 * NS_PER_S, false },
 };
 
 struct due {

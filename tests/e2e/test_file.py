@@ -199,7 +199,7 @@ class File(tracesmith.Case):
         self.assertEqual((len(calls), calls), (3, sorted(calls)))
         named = [row["fn"] for row in self.assert_same("query", "apis", "--name", "Launch|Memc*y", *windows[0])]
         self.assertTrue(named and all("Launch" in name or "Memcpy" in name for name in named))
-        empty = [name for name, rows in some.items() if not rows]
+        empty = [name for name, rows in some.items() if not rows and name != "fragmentation-history"]  # measured once a minute
         self.assertEqual(empty, ["ps", "leaks", "fragmentation", "fragmentation-sizes", "pools", "cost"], "asked of nothing")
 
     def rows(self, statement):

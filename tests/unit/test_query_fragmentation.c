@@ -1,6 +1,8 @@
 /* How fragmented pools are, over allocations made by hand. */
 #include "tests/unit/query_fixture.h"
 
+#include <unistd.h>
+
 #include "core/memory/pools.h"
 
 #define PID  4000000
@@ -167,6 +169,43 @@ static void what_was_asked_for_lately_says_what_is_of_no_use(void **state)
 		   "{\"typical_bytes\":3145728,\"unusable_bytes\":4194304}");
 }
 
+/* Written, with the upkeep that follows, before the next commit is. */
+static void commit(struct store *store, uint64_t now_ns)
+{
+	struct store_stats stats = { 0 };
+
+	store_commit(store, now_ns);
+	while (stats.written_ns < now_ns) {
+		usleep(1000);
+		store_stats(store, &stats);
+	}
+}
+
+static void each_pool_is_measured_once_a_minute(void **state)
+{
+	struct store *store = open_store(state);
+	struct answer_text answer = { 0 };
+
+	add(store, 1, MEMORY_DEVICE, BASE, 20 * MIB, 1);
+	add_allocator(store, 1, 20 * MIB, 10 * MIB);
+	commit(store, fixture_now_ns - 95 * SECOND_NS);
+	for (uint64_t i = 0; i < 10; i++)
+		add(store, 1, MEMORY_TENSOR, BASE + 2 * i * MIB, MIB, 7);
+	commit(store, fixture_now_ns - 80 * SECOND_NS);
+	commit(store, fixture_now_ns - 35 * SECOND_NS);
+	commit(store, fixture_now_ns - 20 * SECOND_NS);
+	close_store(state);
+	expect_sql(
+		state,
+		"SELECT group_concat((now_ns() / 1000000000 - second) || ':' || process || ':' ||"
+		" pool || ':' || index_ppm, ' ') AS found FROM (SELECT * FROM fragmentation"
+		" ORDER BY second, process, pool)",
+		"{\"found\":\"95:1:1:0 35:1:1:0 35:1:3:900000\"}");
+	run_named(*state, &QUERY(.name = "fragmentation-history"), &answer);
+	assert_int_equal(answer.rows, 3);
+	answer_text_done(&answer);
+}
+
 static void hostile_sizes_are_no_harm(void **state)
 {
 	static const uint64_t number[] = { 0, 1, 1ull << 62, 1ull << 63, UINT64_MAX };
@@ -199,6 +238,7 @@ int main(void)
 		TEST(two_packed_processes_have_0_and_a_checkerboard_nearly_1),
 		TEST(each_kind_of_segment_is_a_pool_of_its_own),
 		TEST(what_was_asked_for_lately_says_what_is_of_no_use),
+		TEST(each_pool_is_measured_once_a_minute),
 		TEST(hostile_sizes_are_no_harm),
 	};
 

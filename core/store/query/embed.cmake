@@ -11,6 +11,7 @@ set(listed
   leaks
   fragmentation
   fragmentation-sizes
+  fragmentation-history
   oom
   transfers
   syncs
