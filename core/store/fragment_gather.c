@@ -184,6 +184,89 @@ bool fragment_gather_next(struct fragment_gather *gather)
 	return true;
 }
 
+static int compare_held(const void *a, const void *b)
+{
+	const struct pools_held *x = a, *y = b;
+
+	return (x->span.address > y->span.address) - (x->span.address < y->span.address);
+}
+
+/* Of those in order: in which the address lies. The number of all: in none. */
+static size_t held_at(const struct pools *pools, uint64_t address)
+{
+	size_t low = 0, high = pools->held_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (pools->held[middle].span.address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || address - pools->held[low - 1].span.address >= pools->held[low - 1].span.bytes)
+		return pools->held_count;
+	return low - 1;
+}
+
+/* Marks each that is a device's by its blocks, or as only one has a framework's allocator. */
+static void gather_mark(const struct fragment_gather *gather, struct fragment_device *unknown,
+			uint16_t *mark)
+{
+	size_t reporting = 0, only = 0, at;
+
+	qsort(unknown->pools.held, unknown->pools.held_count, sizeof(*unknown->pools.held),
+	      compare_held);
+	for (size_t i = 0; i < gather->device_count; i++) {
+		const struct pools *pools = &gather->device[i].pools;
+
+		if (&gather->device[i] == unknown)
+			continue;
+		if (pools->reports) {
+			reporting++;
+			only = i;
+		}
+		for (size_t k = 0; k < pools->block_count; k++) {
+			at = held_at(&unknown->pools, pools->block[k].address);
+			if (at < unknown->pools.held_count)
+				mark[at] = (uint16_t)(i + 1);
+		}
+	}
+	for (size_t i = 0; reporting == 1 && i < unknown->pools.held_count; i++)
+		if (!mark[i] && unknown->pools.held[i].framework)
+			mark[i] = (uint16_t)(only + 1);
+}
+
+/* Of memory that was allocated in a context from before the daemon watched, the device is unknown.
+ * What a framework makes of it tells. */
+static int gather_place(struct fragment_gather *gather)
+{
+	struct fragment_device *unknown = NULL;
+	struct pools *pools;
+	size_t kept = 0;
+	uint16_t *mark;
+	int r = SQLITE_OK;
+
+	for (size_t i = 0; i < gather->device_count; i++)
+		if (gather->device[i].number == DEVICE_UNKNOWN)
+			unknown = &gather->device[i];
+	if (!unknown || !unknown->pools.held_count || gather->device_count == 1)
+		return SQLITE_OK;
+	pools = &unknown->pools;
+	mark = calloc(pools->held_count, sizeof(*mark));
+	if (!mark)
+		return SQLITE_NOMEM;
+	gather_mark(gather, unknown, mark);
+	for (size_t i = 0; r == SQLITE_OK && i < pools->held_count; i++)
+		if (mark[i])
+			r = gather_held(&gather->device[mark[i] - 1], &pools->held[i]);
+		else
+			pools->held[kept++] = pools->held[i];
+	free(mark);
+	pools->held_count = kept;
+	return r;
+}
+
 static size_t larger(size_t a, size_t b)
 {
 	return a > b ? a : b;
@@ -193,7 +276,7 @@ int fragment_gather_ready(struct fragment_gather *gather)
 {
 	size_t held = 1, block = 1, recent = gather->recent_count;
 
-	if (gather_say(gather) != SQLITE_OK)
+	if (gather_say(gather) != SQLITE_OK || gather_place(gather) != SQLITE_OK)
 		return SQLITE_NOMEM;
 	for (size_t i = 0; i < gather->device_count; i++) {
 		struct pools *pools = &gather->device[i].pools;

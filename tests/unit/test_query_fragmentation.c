@@ -11,8 +11,8 @@
 
 static uint64_t next_id = 1;
 
-static void add(struct store *store, uint32_t process, uint8_t kind, uint64_t address,
-		uint64_t bytes, uint64_t stack)
+static void add_on(struct store *store, uint32_t process, int16_t device, uint8_t kind,
+		   uint64_t address, uint64_t bytes, uint64_t stack)
 {
 	const struct core_allocation allocation = {
 		.id = next_id,
@@ -23,10 +23,17 @@ static void add(struct store *store, uint32_t process, uint8_t kind, uint64_t ad
 		.process = process,
 		.fn = FN_ALLOC,
 		.kind = kind,
+		.device = device,
 	};
 
 	next_id++;
 	store_add(store, &allocation);
+}
+
+static void add(struct store *store, uint32_t process, uint8_t kind, uint64_t address,
+		uint64_t bytes, uint64_t stack)
+{
+	add_on(store, process, 0, kind, address, bytes, stack);
 }
 
 static void add_allocator(struct store *store, uint32_t process, uint64_t bytes, uint64_t used)
@@ -148,6 +155,26 @@ static void each_kind_of_segment_is_a_pool_of_its_own(void **state)
 
 /* Half of the bytes of the last minute were asked for in blocks of 3 MiB: of the free memory, what
  * is in smaller pieces cannot serve them. */
+/* In a context from before the daemon watched, whose device nobody knows. */
+static void a_segment_is_on_the_device_of_its_blocks(void **state)
+{
+	struct store *store = open_store(state);
+
+	add_on(store, 1, DEVICE_UNKNOWN, MEMORY_DEVICE, BASE, 20 * MIB, 1);
+	add_on(store, 1, DEVICE_UNKNOWN, MEMORY_DEVICE, BASE + 64 * MIB, 4 * MIB, 1);
+	add_on(store, 1, DEVICE_UNKNOWN, MEMORY_DEVICE, BASE + 96 * MIB, 20 * MIB, 1);
+	add_allocator(store, 1, 20 * MIB, 2 * MIB);
+	add(store, 1, MEMORY_TENSOR, BASE + MIB, MIB, 7);
+	add(store, 1, MEMORY_TENSOR, BASE + 5 * MIB, MIB, 7);
+	add_on(store, 1, 3, MEMORY_TENSOR, BASE + 96 * MIB, MIB, 7);
+	close_store(state);
+	expect_sql(state,
+		   "SELECT group_concat(printf('%d:%d:%d:%d:%d', device, pool, segment_bytes >> 20,"
+		   " used_bytes >> 20, pieces), ' ') AS found FROM (SELECT * FROM"
+		   " fragment(1, 4000000, now_ns(), 0) ORDER BY device, pool)",
+		   "{\"found\":\"-1:1:4:4:0 0:1:20:20:0 0:3:20:2:3 3:1:20:20:0 3:3:20:1:1\"}");
+}
+
 static void what_was_asked_for_lately_says_what_is_of_no_use(void **state)
 {
 	struct store *store = open_store(state);
@@ -238,6 +265,7 @@ int main(void)
 		TEST(two_packed_processes_have_0_and_a_checkerboard_nearly_1),
 		TEST(each_kind_of_segment_is_a_pool_of_its_own),
 		TEST(what_was_asked_for_lately_says_what_is_of_no_use),
+		TEST(a_segment_is_on_the_device_of_its_blocks),
 		TEST(each_pool_is_measured_once_a_minute),
 		TEST(hostile_sizes_are_no_harm),
 	};
