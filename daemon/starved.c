@@ -8,15 +8,15 @@ void daemon_tell_oom(struct daemon *daemon, const struct core_oom *oom)
 {
 	static struct log_users limit;
 	const struct core_process *process = core_process_by_id(daemon->core, oom->process);
-	char comm[3 * TS_COMM_SIZE + 1], bytes[UNITS_TEXT_SIZE], device[32] = "";
+	char comm[3 * TS_COMM_SIZE + 1], bytes[UNITS_TEXT_SIZE] = "memory", device[32] = "";
 
 	if (!oom->news || !process || !log_allowed_user(&limit, process->user, oom->id))
 		return;
 	utf8_visible(comm, process->comm, strnlen(process->comm, sizeof(process->comm)));
 	if (oom->device >= 0)
 		snprintf(device, sizeof(device), " on device %d", oom->device);
-	units_bytes(bytes, (int64_t)(oom->wanted_bytes ?: oom->bytes));
-	log_info("%s (%u) got no memory%s%s%s: see 'tsctl oom show %u'", comm, process->pid, device,
-		 oom->wanted_bytes || oom->bytes ? ", of which it asked for " : "",
-		 oom->wanted_bytes || oom->bytes ? bytes : "", oom->id);
+	if (oom->wanted_bytes || oom->bytes)
+		units_bytes(bytes, (int64_t)(oom->wanted_bytes ?: oom->bytes));
+	log_info("%s (%u) asked for %s%s and got none: see 'tsctl oom show %u'", comm, process->pid,
+		 bytes, device, oom->id);
 }

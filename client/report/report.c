@@ -12,9 +12,11 @@
 #include "client/replay/whatif.h"
 #include "client/report/answer.h"
 #include "client/report/finding.h"
+#include "client/report/memory_map.h"
 #include "client/report/page.h"
 #include "client/report/picture.h"
 #include "client/report/section.h"
+#include "client/trace/meta_load.h"
 #include "client/trace/trace.h"
 #include "core/base/units.h"
 
@@ -26,7 +28,7 @@ struct report {
 	const struct page_form *form;
 	struct report_answer answer[SECTION_COUNT];
 	struct trace trace;
-	struct picture picture;
+	struct memory_map map; /* with the time of all pictures */
 	struct export_run *flame;
 	char *svg; /* of the flame graph */
 	size_t svg_size;
@@ -43,7 +45,7 @@ static void report_done(struct report *report)
 	if (report->svg_file)
 		fclose(report->svg_file);
 	free(report->svg);
-	picture_done(&report->picture);
+	memory_map_done(&report->map);
 	trace_done(&report->trace);
 }
 
@@ -82,7 +84,8 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 	}
 	for (size_t i = 0; i < count; i++)
 		report->exact += show_has_work(&op[i]);
-	return picture_ops(&report->picture, op, count);
+	r = picture_ops(&report->map.picture, op, count);
+	return r < 0 ? r : memory_map_ops(&report->map, op, count);
 }
 
 static int draw(struct report *report)
@@ -93,14 +96,16 @@ static int draw(struct report *report)
 
 	if (r < 0)
 		return r;
-	picture_init_trace(&report->picture, trace, report->options.file);
+	picture_init_trace(&report->map.picture, trace, report->options.file);
 	report->svg_file = open_memstream(&report->svg, &report->svg_size);
 	sink.data = report->svg_file;
 	r = report->svg_file ? export_new(&export_svg, trace->meta, &sink, &report->flame)
 			     : -ENOMEM;
 	if (r < 0)
 		return complain("Cannot draw the pictures: %s", strerror(-r)), r;
-	r = trace_read(trace, take_ops, report, NULL);
+	r = meta_load_held(trace->link, trace->pid, trace->meta);
+	if (r == 0)
+		r = trace_read(trace, take_ops, report, NULL);
 	if (r == 0)
 		r = export_end(report->flame);
 	return r == 0 && fflush(report->svg_file) != 0 ? -ENOMEM : r;
@@ -157,8 +162,18 @@ static void write_tables(const struct report *report)
 		report->form->text(report->out, "Nothing is missing from this report.");
 }
 
-static int write_picture(const struct report *report, const char *title,
-			 int (*write)(const struct picture *picture, FILE *out))
+static int draw_lanes(struct memory_map *map, FILE *out)
+{
+	return picture_lanes(&map->picture, out);
+}
+
+static int draw_memory(struct memory_map *map, FILE *out)
+{
+	return picture_memory(&map->picture, out);
+}
+
+static int write_picture(struct report *report, const char *title,
+			 int (*write)(struct memory_map *map, FILE *out))
 {
 	_cleanup_(freep) char *svg = NULL;
 	size_t size = 0;
@@ -167,7 +182,7 @@ static int write_picture(const struct report *report, const char *title,
 
 	if (!file)
 		return -ENOMEM;
-	r = write(&report->picture, file);
+	r = write(&report->map, file);
 	if (fclose(file) != 0)
 		return -ENOMEM;
 	if (r > 0)
@@ -175,15 +190,17 @@ static int write_picture(const struct report *report, const char *title,
 	return r;
 }
 
-static int write_pictures(const struct report *report)
+static int write_pictures(struct report *report)
 {
 	int r = 0;
 
 	if (!report->form->picture)
 		return 0;
-	r = write_picture(report, "Streams over time", picture_lanes);
+	r = write_picture(report, "Streams over time", draw_lanes);
 	if (r >= 0)
-		r = write_picture(report, "Memory over time", picture_memory);
+		r = write_picture(report, "Memory over time", draw_memory);
+	if (r >= 0)
+		r = write_picture(report, "Memory by address", memory_map_draw);
 	if (r >= 0 && report->exact)
 		report->form->document(report->out, "GPU time by call stack", report->svg,
 				       report->svg_size);
@@ -209,7 +226,7 @@ static void write_begin(const struct report *report)
 	const struct options *options = &report->options;
 	const struct report_answer *processes = &report->answer[SECTION_PROCESSES];
 	const int64_t wall_ns = link_hello(report->trace.link)->wall_offset_ns;
-	const struct picture *picture = &report->picture;
+	const struct picture *picture = &report->map.picture;
 	char title[TEXT_BYTES], about[TEXT_BYTES], from[UNITS_TEXT_SIZE], length[UNITS_TEXT_SIZE];
 
 	if (options->file)
@@ -226,14 +243,14 @@ static void write_begin(const struct report *report)
 	report->form->begin(report->out, title, about);
 }
 
-static int write_all(const struct report *report)
+static int write_all(struct report *report)
 {
 	char where[TEXT_BYTES], replay[TEXT_BYTES];
 	const struct finding_facts facts = {
 		.answer = report->answer,
 		.where = where,
 		.replay = replay,
-		.window_ns = report->picture.to_ns - report->picture.from_ns,
+		.window_ns = report->map.picture.to_ns - report->map.picture.from_ns,
 		.recorded_ns = report->gain.recorded_ns,
 		.predicted_ns = report->gain.predicted_ns,
 	};

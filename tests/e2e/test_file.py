@@ -110,7 +110,7 @@ class File(tracesmith.Case):
             self.assertNotRegex(report, r'(src|href)="(?!data:)')
             pictures = re.findall(r"<svg.*?</svg>", report, re.DOTALL)
             self.assertEqual([xml.etree.ElementTree.fromstring(each).get("aria-label") for each in pictures],
-                             ["Streams over time", "Memory over time"])
+                             ["Streams over time", "Memory over time", "Map of memory"])
             flame = xml.etree.ElementTree.fromstring(base64.b64decode(re.search(r'base64,([^"]*)"', report).group(1)))
             self.assertTrue(flame.tag.endswith("svg"))
         self.plots()
