@@ -13,7 +13,7 @@ import sys
 import time
 
 import gpu
-from gpu import check
+from gpu import check, wait_for
 
 MIB = 1 << 20
 ROOM_MIB = int(os.environ.get("ROOM_MIB", "4096"))
@@ -38,7 +38,7 @@ def program():
             pass
 
     def board():
-        held[:] = held[::2]
+        held[:] = [tensor for i, tensor in enumerate(held) if i % 2 or tensor.numel() != BLOCK_MIB * MIB]
 
     deeds = {"take": take, "leave": leave, "fill": fill, "board": board}
     torch.empty(1, device="cuda")
@@ -85,6 +85,9 @@ def main():
     print(gpu.machine())
     daemon = gpu.Daemon(build, "[probe]\ntensors = yes\nbudget = none\ntrap_limit = none\n")
     other, one = Program(), Program()
+    for program in (other, one):
+        wait_for("its probes", lambda: program.do("take 1") and any(
+            row["kind"] == "tensor" for row in daemon.query("memory", "--pid", program.pid)["rows"]))
     taken = other.do(f"leave {ROOM_MIB}")
     one.do(f"take {ROOM_MIB // 4}")
     asked = one.do(f"take {2 * ROOM_MIB}")
