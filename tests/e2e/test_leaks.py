@@ -1,4 +1,5 @@
 """A planted leak is found by function, bytes and count, and nothing else is reported."""
+import glob
 import json
 import os
 import runpy
@@ -15,6 +16,8 @@ from tracesmith import wait_for, workload
 
 sys.path.insert(0, os.path.join(tracesmith.SOURCE, "tests", "tools"))
 import memory_viz
+
+LIBC10 = os.environ.get("TS_LIBC10") or next(iter(glob.glob("/usr/lib/*/libc10.so.1*")), None)
 
 
 def read_until(process, key):
@@ -193,6 +196,32 @@ class Tensors(TensorCase):
         pools = self.daemon.query("pools", "--pid", process.pid)
         self.assertEqual([pool["kind"] for pool in pools], ["allocator"] * 2)
         self.assertEqual(sorted(pool["used_bytes"] for pool in pools), [3 * 512, want["allocated"] - 3 * 512])
+
+    @unittest.skipUnless(LIBC10, "Debian's libtorch is not installed, and TS_LIBC10 names no other")
+    def test_the_real_library_has_the_same_function(self):
+        script = ("import ctypes, sys\n"
+                  f"tell = ctypes.CDLL({LIBC10!r})['_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE']\n"
+                  "tell.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint16]\n"
+                  "for line in sys.stdin:\n    tell(*map(int, line.split()))\n    print(flush=True)")
+        process = subprocess.Popen(["/usr/bin/python3", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        wait_for("its probes", lambda: f"'{os.path.realpath(LIBC10)}'" in self.daemon.log())
+        def tell(address, size, allocated, reserved, device, kind=1):
+            process.stdin.write(f"{address} {size} {allocated} {reserved} {device << 8 | kind}\n")
+            process.stdin.flush()
+            process.stdout.readline()
+        def wait_row(device, *want):
+            names = ("live_count", "live_bytes", "reserved_bytes", "unknown_bytes")
+            wait_for(f"{want} on device {device}", lambda: [
+                tuple(row[name] for name in names) for row in self.daemon.query("memory", "--pid", process.pid)
+                if (row["kind"], row["device"]) == ("tensor", device)] == [want])
+        tell(0x7000, 1024, 5120, 8192, 0)
+        tell(0x9000, 512, 512, 2048, 3)
+        tell(0xb000, 4096, 7, 7, 0, kind=0)  # of the host
+        wait_row(0, 1, 5120, 8192, 4096)
+        wait_row(3, 1, 512, 2048, 0)
+        tell(0x7000, -1024, 4096, 8192, 0)
+        wait_row(0, 0, 4096, 8192, 4096)
 
     def test_blocks_from_before_are_told_as_unknown(self):
         self.daemon.stop()
