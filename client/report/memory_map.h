@@ -7,27 +7,12 @@
 #define TS_CLIENT_REPORT_MEMORY_MAP_H
 
 #include "client/report/picture.h"
-
-struct memory_map_change {
-	uint64_t at_ns, address, bytes, stack_id;
-	uint32_t process;
-	int16_t device;
-	uint16_t fn;
-	uint8_t kind; /* enum memory_kind */
-	bool freed, failed;
-};
-
-struct memory_map {
-	struct picture picture; /* its time, metadata and style */
-	struct memory_map_change *change;
-	size_t count, room;
-	uint64_t left_out;
-};
+#include "client/trace/address_map.h"
 
 /* What was allocated and freed; the error is printed. */
-int memory_map_ops(struct memory_map *map, const struct op *op, size_t count);
-/* With what the metadata says is live at the end. As picture_lanes(). */
-int memory_map_draw(struct memory_map *map, FILE *out);
-void memory_map_done(struct memory_map *map);
+int memory_map_ops(struct address_map *map, const struct op *op, size_t count);
+/* In the time of the picture, with what its metadata says is live at the end. As picture_lanes().
+ */
+int memory_map_draw(const struct picture *picture, struct address_map *map, FILE *out);
 
 #endif

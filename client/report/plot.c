@@ -44,7 +44,8 @@ static int map_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 	return memory_map_ops(data, op, count);
 }
 
-static int save(const struct options *options, const struct plot *plot, struct memory_map *map)
+static int save(const struct options *options, const struct plot *plot,
+		const struct picture *picture, struct address_map *map)
 {
 	_cleanup_(freep) char *text = NULL;
 	size_t size = 0;
@@ -52,8 +53,7 @@ static int save(const struct options *options, const struct plot *plot, struct m
 	int r = -ENOMEM;
 
 	if (out)
-		r = plot->draw ? plot->draw(&map->picture, out) : memory_map_draw(map, out);
-
+		r = plot->draw ? plot->draw(picture, out) : memory_map_draw(picture, map, out);
 	if (out && fclose(out) != 0)
 		r = -ENOMEM;
 	if (r > 0 && raster_is_wanted(options->output)) {
@@ -72,25 +72,25 @@ static int save(const struct options *options, const struct plot *plot, struct m
 static int draw(const struct options *options, const struct plot *plot)
 {
 	_cleanup_(trace_done) struct trace trace = { 0 };
-	_cleanup_(memory_map_done) struct memory_map map = { 0 };
-	struct picture *picture = &map.picture;
+	_cleanup_(picture_done) struct picture picture = { 0 };
+	_cleanup_(address_map_done) struct address_map map = { 0 };
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *end = NULL;
 	int r = trace_open(options, &trace);
 
 	if (r < 0)
 		return r;
-	picture_init_trace(picture, &trace, options->file);
-	picture->style = report_css;
+	picture_init_trace(&picture, &trace, options->file);
+	picture.style = report_css;
 	if (!plot->draw)
 		r = meta_load_held(trace.link, trace.pid, trace.meta);
 	if (r == 0)
-		r = plot->draw ? trace_read(&trace, take_ops, picture, &end)
+		r = plot->draw ? trace_read(&trace, take_ops, &picture, &end)
 			       : trace_read(&trace, map_ops, &map, &end);
 	if (r < 0)
 		return r;
 	if (!(options->given & OPTION(FOLLOW)))
 		loss_complain(end->done);
-	return save(options, plot, &map);
+	return save(options, plot, &picture, &map);
 }
 
 /* Without data, it waits for some. */

@@ -99,6 +99,11 @@ static int put_failed(const struct round *round, const struct total *total)
 	return put(round, total, FAMILY_OF_ALLOC_FAILURES, false, total->count);
 }
 
+static int put_shortages(const struct round *round, const struct total *total)
+{
+	return put(round, total, FAMILY_OF_SHORTAGES, false, total->count);
+}
+
 static int put_errors(const struct round *round, const struct total *total)
 {
 	return put(round, total, FAMILY_OF_ERRORS, true, total->count);
@@ -163,7 +168,7 @@ static const struct {
 	{ "kernels", put_kernels }, { "delays", put_delays },
 	{ "states", put_states },   { "device-copies", put_device_copies },
 	{ "losses", put_losses },   { "missed", put_missed },
-	{ "starts", put_starts },
+	{ "starts", put_starts },   { "shortages", put_shortages },
 };
 
 static int take_total(void *data, const Tracesmith__V1__Row *row)
@@ -187,21 +192,34 @@ static int take_total(void *data, const Tracesmith__V1__Row *row)
 	return 0; /* of a newer daemon */
 }
 
+/* What a row of metrics-memory is about. */
+enum holder { HOLDER_KIND, HOLDER_POOL, HOLDER_ALLOCATOR };
+
+static enum holder holder_of(const Tracesmith__V1__Row *row)
+{
+	const char *name = rows_text(row->value[2]);
+
+	if (!name)
+		return HOLDER_POOL;
+	return strcmp(name, "allocator") == 0 ? HOLDER_ALLOCATOR : HOLDER_KIND;
+}
+
 static int take_memory(void *data, const Tracesmith__V1__Row *row)
 {
 	static const struct {
+		enum holder holder;
 		uint32_t family, column;
-	} of_kinds[] = {
-		{ FAMILY_OF_LIVE, 3 },
-		{ FAMILY_OF_LIVE_COUNT, 4 },
-		{ FAMILY_OF_PEAK, 5 },
-	}, of_pools[] = {
-		{ FAMILY_OF_POOL, 6 },
-		{ FAMILY_OF_POOL_USED, 7 },
+	} of[] = {
+		{ HOLDER_KIND, FAMILY_OF_LIVE, 3 },
+		{ HOLDER_KIND, FAMILY_OF_LIVE_COUNT, 4 },
+		{ HOLDER_KIND, FAMILY_OF_PEAK, 5 },
+		{ HOLDER_POOL, FAMILY_OF_POOL, 6 },
+		{ HOLDER_POOL, FAMILY_OF_POOL_USED, 7 },
+		{ HOLDER_ALLOCATOR, FAMILY_OF_ALLOCATOR, 6 },
+		{ HOLDER_ALLOCATOR, FAMILY_OF_ALLOCATOR_USED, 7 },
 	};
-	const struct round *round = data;
-	struct total total;
-	bool is_pool;
+	struct total total = { 0 };
+	enum holder holder;
 	int r = 0;
 
 	if (row->n_value != 8)
@@ -209,13 +227,11 @@ static int take_memory(void *data, const Tracesmith__V1__Row *row)
 	total.process = (uint32_t)rows_integer(row->value[0]);
 	total.device = (int32_t)rows_integer(row->value[1]);
 	total.name = rows_text(row->value[2]);
-	is_pool = !total.name;
-	for (size_t i = 0; r == 0 && !is_pool && i < ARRAY_SIZE(of_kinds); i++)
-		r = put(round, &total, of_kinds[i].family, true,
-			(uint64_t)rows_integer(row->value[of_kinds[i].column]));
-	for (size_t i = 0; r == 0 && is_pool && i < ARRAY_SIZE(of_pools); i++)
-		r = put(round, &total, of_pools[i].family, false,
-			(uint64_t)rows_integer(row->value[of_pools[i].column]));
+	holder = holder_of(row);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(of); i++)
+		if (of[i].holder == holder)
+			r = put(data, &total, of[i].family, holder == HOLDER_KIND,
+				(uint64_t)rows_integer(row->value[of[i].column]));
 	return r;
 }
 
@@ -283,8 +299,8 @@ static int ask_status(struct link *link, struct openmetrics_daemon *daemon)
 	return 0;
 }
 
-int collect(const struct options *options, struct series *series, struct part_names *parts,
-	    struct openmetrics_daemon *ret_daemon)
+int collect(const struct options *options, struct fragments *fragments, struct series *series,
+	    struct part_names *parts, struct openmetrics_daemon *ret_daemon)
 {
 	_cleanup_(link_freep) struct link *link = NULL;
 	struct round round = { series, parts, ret_daemon };
@@ -301,6 +317,7 @@ int collect(const struct options *options, struct series *series, struct part_na
 		complain("There are too many processes");
 		return -E2BIG;
 	}
+	r = r < 0 ? r : fragments_put(fragments, series, parts);
 	r = r < 0 ? r : ask_status(link, ret_daemon);
 	if (r == 0)
 		r = series_end(series, clock_ns(CLOCK_MONOTONIC));

@@ -23,6 +23,8 @@ enum family_unit { FAMILY_COUNT, FAMILY_BYTES, FAMILY_NS, FAMILY_PPM };
 	X(COPIED, COUNTER, BYTES, "copied", "direction", "Memory copied, of these calls")          \
 	X(SYNC_WAIT, COUNTER, NS, "sync_wait", "", "Time that threads waited for a device")        \
 	X(ALLOC_FAILURES, COUNTER, COUNT, "allocation_failures", "", "Allocations that failed")    \
+	X(SHORTAGES, COUNTER, COUNT, "out_of_memory", "",                                          \
+	  "Allocations that failed for lack of memory, also when tried again")                     \
 	X(ERRORS, COUNTER, COUNT, "errors", "code", "Failed driver calls")                         \
 	X(BUSY, COUNTER, NS, "busy", "",                                                           \
 	  "Time in which a device ran kernels or copied for the process (exact tier)")             \
@@ -44,6 +46,13 @@ enum family_unit { FAMILY_COUNT, FAMILY_BYTES, FAMILY_NS, FAMILY_PPM };
 	X(POOL, GAUGE, BYTES, "pool_reserved", "",                                                 \
 	  "Device memory that memory pools hold (exact tier)")                                     \
 	X(POOL_USED, GAUGE, BYTES, "pool_used", "", "The part of it that is allocated")            \
+	X(ALLOCATOR, GAUGE, BYTES, "allocator_reserved", "",                                       \
+	  "Device memory that PyTorch holds (with tensors)")                                       \
+	X(ALLOCATOR_USED, GAUGE, BYTES, "allocator_used", "", "The part of it that tensors have")  \
+	X(FRAGMENTED, GAUGE, PPM, "fragmentation", "pool",                                         \
+	  "How fragmented free memory is, from 0 (one piece) to 1")                                \
+	X(UNUSABLE, GAUGE, BYTES, "fragmentation_unusable", "pool",                                \
+	  "Free memory in pieces too small for what was asked for lately")                         \
 	X(PRICE, GAUGE, PPM, "price", "part", "More time that the process needs as it is traced")  \
 	X(PRICE_HIGH, GAUGE, PPM, "price_upper", "part",                                           \
 	  "Upper end of its interval, where it was measured in place")                             \

@@ -9,15 +9,12 @@
 
 #include "client/base/complain.h"
 #include "client/link/rows.h"
-#include "client/output/json.h"
 #include "client/serve/held.h"
+#include "client/serve/label.h"
 #include "core/base/cleanup.h"
-#include "core/base/utf8.h"
 
 #define COLUMNS_DEFAULT 200
 #define FRAMES_MAX	16
-#define FRAME_BYTES	160
-#define ELLIPSIS	"\xe2\x80\xa6"
 #define EVENT_SIZE	5
 
 struct memory {
@@ -124,83 +121,14 @@ static int read_events(struct memory *memory)
 	return 0;
 }
 
-struct listing {
-	FILE *out;
-	const struct held_picture *picture;
-	bool any;
-};
-
-static int list_process(void *data, const Tracesmith__V1__Row *row)
+static bool is_shown(const void *data, uint32_t process)
 {
-	struct listing *listing = data;
+	const struct held_picture *picture = data;
 	uint32_t i = 0;
 
-	if (row->n_value != 3)
-		return -EPROTO;
-	while (i < listing->picture->layers &&
-	       listing->picture->layer[i]->process != rows_integer(row->value[0]))
+	while (i < picture->layers && picture->layer[i]->process != process)
 		i++;
-	if (i == listing->picture->layers)
-		return 0;
-	fprintf(listing->out, "%s\"%" PRId64 "\":[%" PRId64 ",", listing->any ? "," : "",
-		rows_integer(row->value[0]), rows_integer(row->value[1]));
-	json_string(listing->out, rows_text(row->value[2]) ? rows_text(row->value[2]) : "");
-	fputc(']', listing->out);
-	listing->any = true;
-	return 0;
-}
-
-/* Cut between characters: names of C++ may have thousands. */
-static void write_frame(FILE *out, const char *frame)
-{
-	char text[3 * FRAME_BYTES + sizeof(ELLIPSIS)];
-	size_t size = strnlen(frame, FRAME_BYTES + 1), length;
-	bool cut = size > FRAME_BYTES;
-
-	if (cut)
-		size = FRAME_BYTES;
-	while (cut && size > 0 && ((unsigned char)frame[size] & 0xc0) == 0x80)
-		size--;
-	length = utf8_visible(text, frame, size);
-	if (cut)
-		memcpy(text + length, ELLIPSIS, sizeof(ELLIPSIS));
-	json_string(out, text);
-}
-
-static int list_stack(void *data, const Tracesmith__V1__Row *row)
-{
-	struct listing *listing = data;
-	const Tracesmith__V1__Stack *stack;
-
-	if (row->n_value != 2)
-		return -EPROTO;
-	stack = row->value[1]->value_case == TRACESMITH__V1__VALUE__VALUE_STACK
-			? row->value[1]->stack
-			: NULL;
-	fputs(",\"where\":", listing->out);
-	write_frame(listing->out, rows_text(row->value[0]) ? rows_text(row->value[0]) : "");
-	fputs(",\"stack\":[", listing->out);
-	for (size_t i = 0; stack && i < stack->n_frame && i < FRAMES_MAX; i++) {
-		if (i)
-			fputc(',', listing->out);
-		write_frame(listing->out, stack->frame[i]);
-	}
-	fputc(']', listing->out);
-	return 0;
-}
-
-static int write_stack(const struct memory *memory, const struct held_layer *layer,
-		       struct listing *listing)
-{
-	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
-
-	if (!layer->path)
-		return 0;
-	query.name = (char *)"page-stack";
-	query.limit = 1;
-	query.after_given_case = TRACESMITH__V1__QUERY_REQUEST__AFTER_GIVEN_AFTER;
-	query.after = layer->path;
-	return rows_ask(memory->link, &query, list_stack, listing);
+	return i < picture->layers;
 }
 
 /* What the loss of an allocation made less than nothing is nothing. */
@@ -216,48 +144,46 @@ static void write_values(const struct memory *memory, uint32_t place, FILE *out)
 	fputs("]}", out);
 }
 
-static int write_layers(const struct memory *memory, struct listing *listing)
+static int write_layers(const struct memory *memory, FILE *out)
 {
 	const struct held_picture *picture = memory->picture;
 	int r = 0;
 
-	fputs("\"layers\":[", listing->out);
+	fputs("\"layers\":[", out);
 	for (uint32_t i = 0; r >= 0 && i < picture->layers; i++) {
 		const struct held_layer *layer = picture->layer[i];
 
 		/* The id is text: a number of JavaScript has no room for it. */
-		fprintf(listing->out,
-			"%s\n{\"process\":%" PRIu32 ",\"path\":\"%" PRId64 "\",\"most\":%" PRId64,
+		fprintf(out,
+			"%s\n{\"process\":%" PRIu32 ",\"path\":\"%" PRId64 "\",\"most\":%" PRId64
+			",",
 			i ? "," : "", layer->process, layer->path, layer->most);
-		r = write_stack(memory, layer, listing);
-		fputc(',', listing->out);
-		write_values(memory, i, listing->out);
+		if (layer->path)
+			r = label_stack(memory->link, layer->path, FRAMES_MAX, out);
+		write_values(memory, i, out);
 	}
-	fprintf(listing->out, "],\n\"others\":{\"layers\":%" PRIu32 ",", picture->others);
-	write_values(memory, HELD_LAYERS_MAX, listing->out);
+	fprintf(out, "],\n\"others\":{\"layers\":%" PRIu32 ",", picture->others);
+	write_values(memory, HELD_LAYERS_MAX, out);
 	return r;
 }
 
 static int write_memory(const struct web_request *request, struct link *link, FILE *out)
 {
 	_cleanup_(memory_done) struct memory memory = { .link = link };
-	struct listing listing = { .out = out };
 	int r = read_window(request, &memory);
 
 	if (r == 0)
 		r = read_events(&memory);
 	if (r < 0)
 		return r;
-	listing.picture = memory.picture;
 	fprintf(out,
 		"{\"since\":%" PRIu64 ",\"step_ns\":%" PRIu64 ",\"columns\":%" PRId64
-		",\"most\":%" PRId64 ",\"most_ns\":%" PRIu64 ",\"processes\":{",
+		",\"most\":%" PRId64 ",\"most_ns\":%" PRIu64 ",",
 		memory.since_ns, memory.step_ns, memory.columns, memory.picture->most,
 		memory.picture->most_ns);
-	r = ask(&memory, "page-processes", list_process, &listing);
-	fputs("},", out);
+	r = label_processes(link, memory.since_ns, memory.until_ns, is_shown, memory.picture, out);
 	if (r >= 0)
-		r = write_layers(&memory, &listing);
+		r = write_layers(&memory, out);
 	fputs("}\n", out);
 	return r < 0 ? r : 0;
 }

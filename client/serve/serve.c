@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "client/base/complain.h"
+#include "client/serve/addresses.h"
 #include "client/serve/collect.h"
 #include "client/serve/flame.h"
 #include "client/serve/http.h"
@@ -29,6 +30,7 @@
 #include "client/serve/web.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/clock.h"
 
 #define CONNECTIONS	  128
 #define CONNECTION_BYTES  (32u << 10) /* of a request line and its headers */
@@ -44,6 +46,7 @@ struct server {
 	const struct http *http;
 	struct source source, other; /* a second recording, or without a file */
 	struct listening listening;
+	struct fragments *fragments;
 	atomic_uint answers;
 	char token[TOKEN_MAX + 1];
 	char *tls, *key; /* PEM: all of it, and where the key begins */
@@ -73,7 +76,8 @@ static int render(struct server *server, bool classic, struct web_answer *answer
 		.classic = classic,
 	};
 	FILE *out;
-	int r = collect(&server->source.options, server->series, &server->parts, &daemon);
+	int r = collect(&server->source.options, server->fragments, server->series, &server->parts,
+			&daemon);
 
 	if (r < 0)
 		return r;
@@ -129,8 +133,9 @@ static const struct route {
 	void (*answer)(const struct web_request *request, struct web_answer *answer);
 } routes[] = {
 	{ "query/", relay_query }, { "timeline", timeline_lanes }, { "extent", timeline_extent },
-	{ "flame", flame_graph },  { "memory", memory_layers },	   { "whatif", predict_lanes },
-	{ "waits", waits_arrows }, { "clock", relay_clock },	   { "", page_file },
+	{ "flame", flame_graph },  { "memory", memory_layers },	   { "addresses", addresses_map },
+	{ "waits", waits_arrows }, { "whatif", predict_lanes },	   { "clock", relay_clock },
+	{ "", page_file },
 };
 
 static bool knows_token(const struct server *server, struct MHD_Connection *connection)
@@ -344,7 +349,8 @@ static int prepare(struct server *server)
 	if (r < 0)
 		return r;
 	server->series = series_new();
-	if (server->series)
+	server->fragments = fragments_new();
+	if (server->series && server->fragments)
 		return 0;
 	complain("Not enough memory");
 	return -ENOMEM;
@@ -368,6 +374,8 @@ static void wait_for_end(struct server *server, const sigset_t *signals)
 	unsigned int answers, rested = 0, last = 0;
 
 	while (sigtimedwait(signals, NULL, &rest) < 0) {
+		fragments_look(server->fragments, &server->source.options,
+			       clock_ns(CLOCK_MONOTONIC));
 		answers = atomic_load(&server->answers);
 		if (answers == last && answers != rested) {
 			malloc_trim(0);
@@ -415,6 +423,7 @@ int serve(const struct options *options, const char *other)
 	pthread_mutex_init(&server->lock, NULL);
 	r = prepare(server) < 0 ? EXIT_FAILED : run(server);
 	series_free(server->series);
+	fragments_free(server->fragments);
 	closep(&server->listening.fd);
 	if (server->tls)
 		explicit_bzero(server->tls, TLS_BYTES);

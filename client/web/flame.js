@@ -169,6 +169,7 @@ export const flame = {
     root.replaceChildren(element('div', { class: 'tools' }, select, possible.length > 1 ? compare : '', found, said), canvas);
     new ResizeObserver(paint).observe(root);
   },
+  repaint: paint,
   refresh(page, root, signal) {
     return load(page, signal);
   },

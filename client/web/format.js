@@ -38,3 +38,9 @@ export function share(ppm) {
 export function text(value) {
   return value === null || value === undefined || value === '' ? '-' : String(value);
 }
+
+// The time of the day of a moment of the daemon's clock, with so many digits behind the second.
+export function timeOfDay(ns, clock, digits = 3) {
+  const at = ns + (clock?.wall_offset_ns ?? 0), part = Math.floor(at % 1e9 / 10 ** (9 - digits));
+  return `${new Date(at / 1e6).toTimeString().slice(0, 8)}.${String(part).padStart(digits, '0')}`;
+}

@@ -94,6 +94,7 @@ byId('live').addEventListener('change', refresh);
 byId('theme').addEventListener('click', () => {
   const dark = getComputedStyle(document.documentElement).colorScheme === 'dark';
   document.documentElement.dataset.theme = dark ? 'light' : 'dark';
+  opened.repaint?.();
 });
 window.addEventListener('hashchange', open);
 document.addEventListener('visibilitychange', () => {

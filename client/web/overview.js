@@ -2,8 +2,7 @@
 import { query } from './api.js';
 import { element, section, stack, table } from './dom.js';
 import { bytes, count, duration, share, text } from './format.js';
-import { whatif } from './whatif.js';
-
+import * as whatif from './whatif.js';
 
 // Each panel: title, query, its options besides window and process, whether it takes a window, what to draw.
 const PANELS = [
@@ -96,8 +95,9 @@ function shown(title, answer, draw, page) {
 export const overview = {
   name: 'Overview',
   live: true,
+  repaint: whatif.paint,
   open(page, root) {
-    root.replaceChildren(element('div', { class: 'grid' }), whatif(page));
+    root.replaceChildren(element('div', { class: 'grid' }), whatif.form(page));
   },
   // A panel that is refused says why; that nobody answers at all is the page's to say.
   async refresh(page, root, signal) {

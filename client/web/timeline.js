@@ -2,12 +2,12 @@
 // what was sent is drawn scaled until the answer for a new window is there, so zooming and panning never wait.
 import { get, query } from './api.js';
 import { element, stack, table } from './dom.js';
-import { bytes, count, duration, share, text } from './format.js';
+import { bytes, count, duration, share, text, timeOfDay } from './format.js';
 
 const GUTTER = 190, RULER = 22, SPAN = 5; // SPAN: numbers of one in the answer
-const HEIGHTS = { states: 10, work: 18, ranges: 15, calls: 15, memory: 42, head: 20 };
+const HEIGHTS = { states: 12, work: 18, ranges: 15, calls: 15, memory: 42, head: 20 };
 const ORDER = ['states', 'work', 'ranges', 'calls', 'memory'];
-const ASK_MS = 60, LEAST_NS = 50, MOST_NS = 183 * 86400e9, LAST_NS = 2 ** 62, FACTOR = 1.25, STEP = 0.1, HATCH = 8;
+const ASK_MS = 60, LEAST_NS = 50, MOST_NS = 183 * 86400e9, LAST_NS = 2 ** 62, FACTOR = 1.25, STEP = 0.1, HATCH = 8, SUM_OPS = 200000;
 const NAMED = ['running', 'copying', 'pending', 'waiting', 'syncing', 'idle'];
 const OF_KIND = { copy: 'copying', set: 'copying', sync: 'syncing', launch: 'pending', event: 'waiting' };
 const HELP = 'W S: zoom · A D: pan · drag: pan · Shift+drag: sum up · Ctrl+wheel: zoom · click: details · F: all';
@@ -83,7 +83,8 @@ function paintSpans(draw, row, y, height) {
       continue;
     const wide = Math.max(end - x, 0.7);
     const bright = Math.abs(value) / 1000, hit = search && name[1].toLowerCase().includes(search);
-    draw.globalAlpha = (search && !hit ? 0.15 : 1) * (value < 0 ? 0.45 : 1) * (0.3 + 0.7 * bright);
+    const strong = (search && !hit ? 0.15 : 1) * (value < 0 ? 0.45 : 1) * (0.3 + 0.7 * bright);
+    draw.globalAlpha = strong;
     draw.fillStyle = colour(name);
     draw.fillRect(x, y, wide, height);
     draw.globalAlpha = 1;
@@ -93,7 +94,7 @@ function paintSpans(draw, row, y, height) {
     }
     const from = Math.max(x, GUTTER);
     if (end - from > 30 && height > 12) {
-      draw.fillStyle = legend.back;
+      draw.fillStyle = strong > 0.6 ? legend.back : legend.text;
       draw.fillText(cut(draw, name[1], end - from - 6), from + 3, y + height - 4.5);
     }
   }
@@ -110,11 +111,8 @@ function cut(draw, name, room) {
   return name.length * each <= room ? name : `${name.slice(0, Math.max(0, Math.floor(room / each) - 1))}…`;
 }
 
-// Of the day.
-function time(ns) {
-  const wall = new Date((ns + (page.clock?.wall_offset_ns ?? 0)) / 1e6);
-  return `${wall.toTimeString().slice(0, 8)}.${String(wall.getMilliseconds()).padStart(3, '0')}`;
-}
+const time = (ns) => timeOfDay(ns, page.clock);
+const fine = (ns) => timeOfDay(ns, page.clock, 6);
 
 // Round times, counted from a rounder one, whose time of day stands in the corner.
 function marks() {
@@ -334,7 +332,7 @@ function spanAt(x, y) {
 }
 
 const FIELDS = [['kernel', 'name'], ['call', 'fn'], ['kind', 'kind'], ['kind of it', 'detail'], ['thread', 'tid'], ['stream', 'stream'],
-  ['device', 'device'], ['call at', 'start_ns', time], ['call took', 'call_ns', duration], ['on the device at', 'gpu_start_ns', time],
+  ['device', 'device'], ['call at', 'start_ns', fine], ['call took', 'call_ns', duration], ['on the device at', 'gpu_start_ns', fine],
   ['took there', 'gpu_ns', duration], ['waited before', 'delay_ns', duration], ['bytes', 'bytes', bytes], ['grid', 'grid'], ['block', 'block'],
   ['shared memory', 'shared_bytes', bytes], ['registers', 'registers'], ['result', 'result']];
 
@@ -346,13 +344,13 @@ function describe(op) {
     stack(op.stack, 48) ?? element('p', { class: 'dim' }, 'No stack was taken.'));
 }
 
-const WHY = { stream: 'before it on its stream', event: 'an event', 'default stream': 'the default stream', engine: 'a full engine', graph: 'in its graph',
+const WHY = { event: 'an event', 'default stream': 'the default stream', engine: 'a full engine', graph: 'in its graph',
   wait: 'a thread waited', 'full queue': 'a full queue' };
 
-function list(title, items, left) {
+function list(title, items, left, behind) {
   if (!items.length)
     return '';
-  const all = table(items, [['', (item) => text(item.name), 'text'], ['', (item) => WHY[item.why] ?? item.why], ['took', (item) => duration(item.end - item.start), 'number']]);
+  const all = table(items, [['', (item) => text(item.name), 'text'], ['', (item) => item.why === 'stream' ? `${behind} it on its stream` : WHY[item.why] ?? item.why], ['took', (item) => duration(item.end - item.start), 'number']]);
   return element('div', {}, element('h3', {}, title), all, left ? element('p', { class: 'note' }, `and ${count(left)} more`) : '');
 }
 
@@ -375,7 +373,7 @@ async function askWaits(span, { what, process, id }) {
     return;
   }
   span.waits = { ...waits, own: { what, id, process, start, end: work ? start + op.gpu_ns : end } };
-  details.append(list('It waited for', waits.before, waits.before_left_out), list('Waited for it', waits.after, waits.after_left_out));
+  details.append(list('It waited for', waits.before, waits.before_left_out, 'before'), list('Waited for it', waits.after, waits.after_left_out, 'behind'));
 }
 
 async function select(span) {
@@ -409,13 +407,28 @@ async function select(span) {
   repaint();
 }
 
+const SUMS = [['kernels', (row) => row.kind === 'kernel' || row.kind === 'launch'], ['copies and sets', (row) => row.kind === 'copy' || row.kind === 'set'],
+  ['calls', (row) => row.kind === 'call']];
+
+// Of more operations than SUM_OPS there are only sums by the second.
 async function sumUp({ since, until }) {
-  const window = { since: Math.max(1, Math.floor(since)), until: Math.ceil(until), pid: page.pid, limit: 12 };
-  const [kernels, idle] = await Promise.all(['kernels', 'idle'].map((name) => query(name, window).catch((error) => ({ rows: [], note: error.message }))));
-  details.replaceChildren(element('h2', {}, `${duration(Math.round(until - since))}, to the second`),
-    table(idle.rows, [['device', (row) => text(row.device)], ['state', (row) => row.state], ['share', (row) => share(row.share), 'number']]),
-    table(kernels.rows, [['total', (row) => duration(row.total_ns), 'number'], ['count', (row) => count(row.count), 'number'],
-      ['kernel', (row) => text(row.name), 'text']]),
+  const window = { since: Math.max(1, Math.floor(since)), until: Math.ceil(until), pid: page.pid }, long = until - since;
+  const asked = (name, more) => query(name, { ...window, ...more }).catch((error) => ({ rows: [], note: error.message }));
+  const { rows: [extent] } = await asked('page-extent', {}), exact = extent && extent.ops <= SUM_OPS;
+  const title = `${duration(Math.round(long))}${exact ? '' : ', to the second'}`;
+  const states = [['device', (row) => text(row.device)], ['state', (row) => row.state ?? row.name], ['share', (row) => share(row.share ?? 1e6 * row.ns / long), 'number']];
+  const sums = (heading) => [['total', (row) => duration(row.total_ns ?? row.ns), 'number'], ['count', (row) => count(row.count), 'number'], [heading, (row) => text(row.name), 'text']];
+  if (!page.pid)
+    states.unshift(['pid', (row) => text(row.pid), 'number']);
+  if (exact) {
+    const { rows, note } = await asked('page-sum', {}), some = SUMS.map(([heading, is]) => [heading, rows.filter(is).slice(0, 12)]).filter(([, found]) => found.length);
+    const of = rows.filter((row) => row.kind === 'state').sort((a, b) => a.pid - b.pid || a.device - b.device || b.ns - a.ns);
+    details.replaceChildren(element('h2', {}, title), of.length ? table(of, states) : '', ...some.map(([heading, found]) => table(found, sums(heading))),
+      !rows.length ? element('p', { class: 'note' }, note || 'Nothing was done.') : '');
+    return;
+  }
+  const [kernels, idle] = await Promise.all([asked('kernels', { limit: 12 }), asked('idle', { limit: 24 })]);
+  details.replaceChildren(element('h2', {}, title), table(idle.rows, states), table(kernels.rows, sums('kernel')),
     kernels.note ? element('p', { class: 'note' }, kernels.note) : '');
 }
 
@@ -508,6 +521,7 @@ export const timeline = {
     document.addEventListener('keydown', onKey);
     new ResizeObserver(repaint).observe(canvas);
   },
+  repaint,
   close() {
     document.removeEventListener('keydown', onKey);
     asking?.abort();

@@ -37,7 +37,7 @@ function paintSide(draw, side, y, style) {
   return y;
 }
 
-function paint() {
+export function paint() {
   if (!shown || !canvas.isConnected)
     return;
   const ratio = devicePixelRatio || 1, draw = canvas.getContext('2d'), style = getComputedStyle(document.documentElement);
@@ -91,7 +91,7 @@ async function predict(event) {
   }
 }
 
-export function whatif(opened) {
+export function form(opened) {
   page = opened;
   shown = null;
   fields = FIELDS.map(([option, , example]) => [option, element('input', example ? { type: 'text', id: `whatif-${option}`, placeholder: example, size: 14 }

@@ -212,6 +212,17 @@ static int add_watch(struct totals *totals, const struct core_watch *watch)
 			   });
 }
 
+/* What a program did get in the end is none. */
+static int add_oom(struct totals *totals, const struct core_oom *oom)
+{
+	return add(totals, &(struct row_total){
+				   .process = oom->process,
+				   .device = oom->device,
+				   .what = TOTAL_SHORTAGES,
+				   .count = oom->news,
+			   });
+}
+
 int totals_add(struct totals *totals, uint32_t type, const void *data)
 {
 	switch (type) {
@@ -225,6 +236,8 @@ int totals_add(struct totals *totals, uint32_t type, const void *data)
 		return add_loss(totals, data);
 	case CORE_ROW_WATCH:
 		return add_watch(totals, data);
+	case CORE_ROW_OOM:
+		return add_oom(totals, data);
 	default:
 		return 0;
 	}

@@ -24,7 +24,8 @@
 	X(8, STATES, "states")		     /* enum op_state */                                   \
 	X(9, LOSSES, "losses")		     /* enum loss_reason */                                \
 	X(10, MISSED, "missed")		     /* enum price_part; estimated */                      \
-	X(11, STARTS, "starts")		     /* as for kernels, of the delays */
+	X(11, STARTS, "starts")		     /* as for kernels, of the delays */                   \
+	X(12, SHORTAGES, "shortages")	     /* 0; allocations that failed for good */
 
 enum total_what {
 #define X(number, identifier, name) TOTAL_##identifier = number,

@@ -16,7 +16,8 @@
 
 struct drawn {
 	struct meta *meta;
-	struct memory_map map;
+	struct picture picture;
+	struct address_map map;
 	char *text;
 	size_t size;
 };
@@ -35,7 +36,7 @@ static int setup(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(source); i++)
 		frame[i] = meta_frame(drawn->meta, &source[i]);
 	assert_int_equal(meta_add_stack(drawn->meta, 9, frame, ARRAY_SIZE(frame)), 0);
-	picture_init(&drawn->map.picture, drawn->meta, 1000, 2000);
+	picture_init(&drawn->picture, drawn->meta, 1000, 2000);
 	*state = drawn;
 	return 0;
 }
@@ -44,7 +45,8 @@ static int teardown(void **state)
 {
 	struct drawn *drawn = *state;
 
-	memory_map_done(&drawn->map);
+	address_map_done(&drawn->map);
+	picture_done(&drawn->picture);
 	meta_free(drawn->meta);
 	free(drawn->text);
 	free(drawn);
@@ -75,7 +77,7 @@ static int draw(struct drawn *drawn)
 	int r;
 
 	assert_non_null(out);
-	r = memory_map_draw(&drawn->map, out);
+	r = memory_map_draw(&drawn->picture, &drawn->map, out);
 	assert_int_equal(fclose(out), 0);
 	return r;
 }

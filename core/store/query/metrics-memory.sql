@@ -16,11 +16,12 @@ JOIN memory_kind k ON k.id = m.kind
 JOIN process p ON p.id = m.process
 WHERE p.boot = :boot AND @RUNNING@
 UNION ALL
-SELECT o.process, o.device, NULL, NULL, NULL, NULL, sum(o.bytes), sum(o.used_bytes)
+SELECT o.process, o.device, iif(k.name = 'allocator', k.name, NULL) AS holder, NULL, NULL, NULL,
+	sum(o.bytes), sum(o.used_bytes)
 FROM pool o
+JOIN pool_kind k ON k.id = o.kind
 JOIN process p ON p.id = o.process
 WHERE p.boot = :boot AND @RUNNING@
-AND o.kind <> (SELECT id FROM pool_kind WHERE name = 'allocator')
-GROUP BY o.process, o.device
+GROUP BY o.process, o.device, holder
 ORDER BY 1, 2, 3
 LIMIT :limit

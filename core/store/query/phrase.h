@@ -92,6 +92,8 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 
 /* Kinds of memory. */
 #define DEVICE_MEMORY "'device', 'managed', 'pool', 'physical'"
+/* Those that have addresses, of which tensors lie in the others. */
+#define ADDRESS_MEMORY "'device', 'managed', 'pool', 'mapped', 'tensor'"
 
 /* Peaks of different kinds need not be simultaneous: their sum is an upper bound. */
 #define JOIN_MEMORY \
