@@ -383,6 +383,7 @@ static const struct {
 	{ OPTION_NUMBER_USER, offsetof(struct options, user) },
 	{ OPTION_NUMBER_NAME, offsetof(struct options, name) },
 	{ OPTION_NUMBER_SORT, offsetof(struct options, sort) },
+	{ OPTION_NUMBER_COLUMNS, offsetof(struct options, columns) },
 	{ OPTION_NUMBER_LISTEN, offsetof(struct options, listen) },
 	{ OPTION_NUMBER_TOKEN, offsetof(struct options, token) },
 	{ OPTION_NUMBER_TLS, offsetof(struct options, tls) },

@@ -26,6 +26,7 @@
 	X(NAME, "name", 0, "PATTERN",                                                              \
 	  "only rows whose name contains this: * any text, A|B either")                            \
 	X(SORT, "sort", 0, "COLUMN", "sort by COLUMN; -COLUMN: largest first, +COLUMN: smallest")  \
+	X(COLUMNS, "columns", 0, "LIST", "only these columns, separated by commas, in this order") \
 	X(SINCE, "since", 0, "WHEN",                                                               \
 	  "start of the window: 10s, 5m or 2h ago, or 2024-05-31T13:00:00")                        \
 	X(UNTIL, "until", 0, "WHEN", "end of the window, in the same form")                        \
@@ -115,7 +116,7 @@ _Static_assert(OPTION_COUNT <= 128, "an option is a bit of a set");
 	(OPTION(SCALE) | OPTION(DROP) | OPTION(LAUNCH_LATENCY) | OPTION(STREAMS) |                 \
 	 OPTION(NO_SYNC) | OPTION(COPY_BANDWIDTH) | OPTION(DEVICES) | OPTION(GRAPH))
 #define OPTIONS_BY     (OPTION(BY_STACK) | OPTION(BY_STREAM) | OPTION(BY))
-#define OPTIONS_ROWS   (OPTION(LIMIT) | OPTION(SORT) | OPTION(NAME) | OPTION(USER))
+#define OPTIONS_ROWS   (OPTION(LIMIT) | OPTION(SORT) | OPTION(COLUMNS) | OPTION(NAME) | OPTION(USER))
 #define OPTIONS_RECORD (OPTION(RECORDS) | OPTION(STACKS) | OPTION(BUDGET))
 
 struct option_form {
@@ -148,8 +149,8 @@ struct options {
 	const char *file;		/* a recording, or NULL for the daemon */
 	const struct link_files *files; /* opens the recording */
 	const char *kernel;
-	const char *user, *name, *sort, *by; /* NULL: not given */
-	const char *graph;		     /* NULL: all of it */
+	const char *user, *name, *sort, *columns, *by; /* NULL: not given */
+	const char *graph;			       /* NULL: all of it */
 	struct option_list scale, drop;
 	uint64_t from_ns, to_ns, duration_ns, launch_latency_ns;
 	uint64_t streams, devices;

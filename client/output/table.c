@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "client/base/complain.h"
 #include "core/base/array.h"
 #include "core/base/units.h"
 
@@ -68,6 +69,7 @@ void table_init(struct table *table, const struct options *options, const char *
 		.wall_offset_ns = wall_offset_ns,
 		.width = terminal_width(),
 		.spreadsheet = options->spreadsheet,
+		.chosen = options->columns,
 		.wide = options->given & OPTION(WIDE),
 		.writer = options->given & OPTION(JSON)	 ? &table_json_writer
 			  : options->given & OPTION(CSV) ? &table_csv_writer
@@ -84,33 +86,87 @@ void table_done(struct table *table)
 	for (size_t i = 0; i < table->column_count; i++)
 		free(table->column[i].name);
 	free(table->column);
+	free(table->place);
 	table_text_free(table->text);
 	*table = (struct table){ 0 };
 }
 
+static int add_column(struct table *table, const Tracesmith__V1__Columns__Column *column)
+{
+	struct table_column *added = &table->column[table->column_count];
+
+	added->type = column->type;
+	added->name = strdup(column->name);
+	table->column_count++;
+	return added->name ? 0 : -ENOMEM;
+}
+
+static int choose(struct table *table, const Tracesmith__V1__Columns *columns, const char *name,
+		  size_t size)
+{
+	size_t i = 0;
+
+	while (i < columns->n_column && (strncmp(columns->column[i]->name, name, size) != 0 ||
+					 columns->column[i]->name[size]))
+		i++;
+	if (i == columns->n_column || table->column_count == TABLE_COLUMNS_MAX) {
+		complain("%s has no column '%.*s': see --json for their names", table->query,
+			 (int)size, name);
+		return -EINVAL;
+	}
+	table->place[table->column_count] = (uint16_t)i;
+	return add_column(table, columns->column[i]);
+}
+
+static int choose_all(struct table *table, const Tracesmith__V1__Columns *columns)
+{
+	int r = 0;
+
+	table->pick = NULL; /* what is asked for is shown */
+	table->place = calloc(TABLE_COLUMNS_MAX, sizeof(*table->place));
+	if (!table->place)
+		return -ENOMEM;
+	for (const char *name = table->chosen; name && r == 0;) {
+		size_t size = strcspn(name, ",");
+
+		r = choose(table, columns, name, size);
+		name = name[size] ? name + size + 1 : NULL;
+	}
+	return r;
+}
+
 int table_columns(struct table *table, const Tracesmith__V1__Columns *columns)
 {
+	int r = 0;
+
 	if (table->column || !columns->n_column || columns->n_column > TABLE_COLUMNS_MAX)
 		return -EPROTO;
-	table->column = calloc(columns->n_column, sizeof(*table->column));
+	table->row_size = columns->n_column;
+	table->column = calloc(TABLE_COLUMNS_MAX, sizeof(*table->column));
 	if (!table->column)
 		return -ENOMEM;
-	for (size_t i = 0; i < columns->n_column; i++) {
-		table->column[i].type = columns->column[i]->type;
-		table->column[i].name = strdup(columns->column[i]->name);
-		table->column_count++;
-		if (!table->column[i].name)
-			return -ENOMEM;
-	}
-	return table->writer->begin(table);
+	if (table->chosen)
+		r = choose_all(table, columns);
+	for (size_t i = 0; r == 0 && !table->chosen && i < columns->n_column; i++)
+		r = add_column(table, columns->column[i]);
+	return r < 0 ? r : table->writer->begin(table);
 }
 
 int table_row(struct table *table, const Tracesmith__V1__Row *row)
 {
-	if (!table->column || row->n_value != table->column_count)
+	Tracesmith__V1__Value *value[TABLE_COLUMNS_MAX];
+	Tracesmith__V1__Row shown = *row;
+
+	if (!table->column || row->n_value != table->row_size)
 		return -EPROTO;
 	table->rows++;
-	return table->writer->row(table, row);
+	if (!table->place)
+		return table->writer->row(table, row);
+	for (size_t i = 0; i < table->column_count; i++)
+		value[i] = row->value[table->place[i]];
+	shown.n_value = table->column_count;
+	shown.value = value;
+	return table->writer->row(table, &shown);
 }
 
 int table_end(struct table *table, const Tracesmith__V1__Done *done)

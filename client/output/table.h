@@ -40,6 +40,9 @@ struct table {
 	bool whole;	  /* nothing can be missing, so losses are not mentioned */
 	const struct table_writer *writer;
 	const struct table_pick *pick; /* NULL: text shows all columns */
+	const char *chosen;	       /* names of columns, separated by commas; NULL: all */
+	uint16_t *place;	       /* of each column among those of the rows; NULL: the same */
+	size_t row_size;
 	size_t column_count;
 	struct table_column *column;
 	uint64_t rows;
@@ -60,7 +63,8 @@ void table_init(struct table *table, const struct options *options, const char *
 		int64_t wall_offset_ns);
 void table_done(struct table *table);
 
-/* In this order. A row must have one value per column, else -EPROTO. */
+/* In this order. A row must have one value per column, else -EPROTO. -EINVAL: there is none of a
+ * name that was chosen, and it is said. */
 int table_columns(struct table *table, const Tracesmith__V1__Columns *columns);
 int table_row(struct table *table, const Tracesmith__V1__Row *row);
 int table_end(struct table *table, const Tracesmith__V1__Done *done);

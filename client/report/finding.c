@@ -60,24 +60,36 @@ static void find_no_times(const struct finding_facts *facts, struct finding *fin
 	snprintf(finding->command, sizeof(finding->command), "tsctl attach PID");
 }
 
-/* The row of a device with the largest share but running. */
+static bool is_of_same(const struct report_answer *idle, size_t a, size_t b)
+{
+	return answer_number(idle, a, "pid") == answer_number(idle, b, "pid") &&
+	       answer_number(idle, a, "device") == answer_number(idle, b, "device");
+}
+
+static bool is_running(const struct report_answer *idle, size_t row)
+{
+	return strcmp(answer_cell(idle, row, "state"), "running") == 0;
+}
+
+/* Of the process and device that ran kernels for longest, the row with the largest share but that.
+ * If none ran any, of all. */
 static void find_idle(const struct finding_facts *facts, struct finding *finding)
 {
 	const struct report_answer *idle = answer_of(facts, SECTION_IDLE);
 	size_t most = idle->rows, running = idle->rows;
 
+	for (size_t i = 0; i < idle->rows; i++)
+		if (is_running(idle, i) && answer_number(idle, i, "total_ns") &&
+		    (running == idle->rows ||
+		     answer_number(idle, i, "total_ns") > answer_number(idle, running, "total_ns")))
+			running = i;
 	for (size_t i = 0; i < idle->rows; i++) {
-		if (strcmp(answer_cell(idle, i, "state"), "running") == 0)
+		if (is_running(idle, i) || (running < idle->rows && !is_of_same(idle, i, running)))
 			continue;
 		if (most == idle->rows ||
 		    answer_number(idle, i, "total_ns") > answer_number(idle, most, "total_ns"))
 			most = i;
 	}
-	for (size_t i = 0; most < idle->rows && i < idle->rows; i++)
-		if (strcmp(answer_cell(idle, i, "state"), "running") == 0 &&
-		    answer_number(idle, i, "pid") == answer_number(idle, most, "pid") &&
-		    answer_number(idle, i, "device") == answer_number(idle, most, "device"))
-			running = i;
 	if (most == idle->rows || answer_number(idle, most, "share") < SHARE_WHOLE / 10)
 		return;
 	say(finding,
@@ -128,6 +140,11 @@ static void find_copies(const struct finding_facts *facts, struct finding *findi
 static const char *known(const char *time)
 {
 	return *time ? time : "an unknown time";
+}
+
+static const char *known_bytes(const char *bytes)
+{
+	return *bytes ? bytes : "an unknown size";
 }
 
 /* The driver copies such memory through a buffer of its own, and calls wait for that. */
@@ -240,6 +257,53 @@ static void find_leak(const struct finding_facts *facts, struct finding *finding
 		find_grown(facts, finding, "growing", "holds more and more memory");
 }
 
+/* Of those, the last one that its program did not get over. */
+static void find_oom(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *oom = answer_of(facts, SECTION_OOM);
+	char where[TEXT_BYTES];
+
+	for (size_t i = 0; i < oom->rows; i++) {
+		if (strcmp(answer_cell(oom, i, "outcome"), "failed") != 0)
+			continue;
+		say(finding, "%s (%" PRId64 ") got no memory: it asked for %s%s. Enough was: %s.",
+		    answer_cell(oom, i, "comm"), answer_number(oom, i, "pid"),
+		    known_bytes(answer_cell(oom, i, "bytes")), place(where, oom, i),
+		    answer_cell(oom, i, "enough"));
+		snprintf(finding->command, sizeof(finding->command),
+			 "tsctl oom show %" PRId64 " %s", answer_number(oom, i, "oom"),
+			 facts->file);
+		return;
+	}
+}
+
+#define FREE_BYTES   (16 << 20)
+#define INDEX_PPM    (SHARE_WHOLE / 2)
+#define UNUSABLE_PPM (SHARE_WHOLE / 10)
+
+static void find_fragmentation(const struct finding_facts *facts, struct finding *finding)
+{
+	const struct report_answer *pools = answer_of(facts, SECTION_FRAGMENTATION);
+
+	for (size_t i = 0; i < pools->rows; i++) {
+		if (answer_number(pools, i, "index") < INDEX_PPM ||
+		    answer_number(pools, i, "unusable") < UNUSABLE_PPM ||
+		    answer_number(pools, i, "free_bytes") < FREE_BYTES)
+			continue;
+		say(finding,
+		    "Memory of %s (%" PRId64
+		    ") is fragmented: of %s in its %s pool %s are free, in "
+		    "%" PRId64 " pieces of at most %s, and %s is of no use for what it asked for "
+		    "lately.",
+		    answer_cell(pools, i, "comm"), answer_number(pools, i, "pid"),
+		    answer_cell(pools, i, "reserved_bytes"), answer_cell(pools, i, "pool"),
+		    answer_cell(pools, i, "free_bytes"), answer_number(pools, i, "pieces"),
+		    answer_cell(pools, i, "largest_bytes"), answer_cell(pools, i, "unusable"));
+		show(finding, facts, "fragmentation --by-place");
+		return;
+	}
+}
+
 static void find_errors(const struct finding_facts *facts, struct finding *finding)
 {
 	const struct report_answer *errors = answer_of(facts, SECTION_ERRORS);
@@ -280,7 +344,8 @@ static const struct {
 	{ find_no_times, SECTION_KERNELS },  { find_idle, SECTION_IDLE },
 	{ find_waits, SECTION_SYNCS },	     { find_copies, SECTION_APIS },
 	{ find_pageable, SECTION_PAGEABLE }, { find_waste, SECTION_WASTE },
-	{ find_tiny, SECTION_KERNELS },	     { find_leak, SECTION_LEAKS },
+	{ find_tiny, SECTION_KERNELS },	     { find_oom, SECTION_OOM },
+	{ find_leak, SECTION_LEAKS },	     { find_fragmentation, SECTION_FRAGMENTATION },
 	{ find_errors, SECTION_ERRORS },     { find_price, SECTION_COST },
 };
 

@@ -15,6 +15,7 @@
 struct finding_facts {
 	const struct report_answer *answer; /* SECTION_COUNT */
 	const char *where;  /* the options of a command about the same: "--file 'run.sbt'" */
+	const char *file;   /* the same if it is a recording, or "" */
 	const char *replay; /* the same for tsctl replay */
 	uint64_t window_ns;
 	/* With all launches as CUDA graphs, as the emulator predicts; 0: not known. */

@@ -12,7 +12,6 @@
 #include "core/base/units.h"
 #include "core/model/core.h"
 
-#define BLOCKS_SHOWN  8000 /* of each panel: the largest on the picture */
 #define FAILED_SHOWN  100
 #define COLOURS	      6
 #define FRAMES_SHOWN  2
@@ -30,6 +29,7 @@ struct drawing {
 	const struct picture *picture;
 	const struct address_map *map;
 	const struct address_panel *panel;
+	size_t blocks_max; /* the largest on the picture */
 	double y, pixels_per_byte, gap;
 };
 
@@ -125,7 +125,7 @@ static void write_blocks(const struct drawing *drawing, FILE *out)
 	size_t written = 0;
 
 	for (int filled = 1; filled >= 0; filled--)
-		for (size_t i = 0; i < panel->blocks && written < BLOCKS_SHOWN; i++) {
+		for (size_t i = 0; i < panel->blocks && written < drawing->blocks_max; i++) {
 			if (address_map_is_filled(panel, &panel->block[i]) != (filled != 0))
 				continue;
 			write_block(drawing, &panel->block[i], out);
@@ -168,11 +168,16 @@ static void write_title(const struct drawing *drawing, FILE *out)
 	const struct address_panel *panel = drawing->panel;
 	const struct address_change *made = panel->block[0].made;
 	const struct meta_process *process = meta_process(drawing->picture->meta, made->process);
-	size_t hidden = panel->blocks > BLOCKS_SHOWN ? panel->blocks - BLOCKS_SHOWN : 0;
-	char label[160];
+	size_t hidden =
+		panel->blocks > drawing->blocks_max ? panel->blocks - drawing->blocks_max : 0;
+	char label[160], device[16];
 
-	snprintf(label, sizeof(label), "%.32s %" PRIu32 " · GPU %d · %zu blocks",
-		 process ? process->name->text : "?", process ? process->pid : 0, made->device,
+	if (made->device < 0)
+		snprintf(device, sizeof(device), "GPU ?");
+	else
+		snprintf(device, sizeof(device), "GPU %d", made->device);
+	snprintf(label, sizeof(label), "%.32s %" PRIu32 " · %s · %zu blocks",
+		 process ? process->name->text : "?", process ? process->pid : 0, device,
 		 panel->blocks);
 	write_text(out, PICTURE_LEFT, drawing->y - 6, "title", label);
 	if (!hidden && !drawing->map->left_out)
@@ -230,7 +235,8 @@ static void write_panel(struct drawing *drawing, FILE *out)
 		write_key(drawing, i, out);
 }
 
-int memory_map_draw(const struct picture *picture, struct address_map *map, FILE *out)
+int memory_map_draw(const struct picture *picture, struct address_map *map, size_t blocks_max,
+		    FILE *out)
 {
 	double height;
 	int r;
@@ -243,19 +249,20 @@ int memory_map_draw(const struct picture *picture, struct address_map *map, FILE
 	if (r < 0 || !map->panels)
 		return r;
 	height = (double)map->panels * (HEIGHT + TITLE);
-	picture_write_begin(picture, out, "Map of memory", height + PICTURE_AXIS);
+	picture_write_begin(picture, out, "Addresses over time", height + PICTURE_AXIS);
 	for (size_t i = 0; i < map->panels; i++) {
 		struct drawing drawing = {
 			.picture = picture,
 			.map = map,
 			.panel = &map->panel[i],
+			.blocks_max = blocks_max,
 			.y = TITLE + (double)i * (HEIGHT + TITLE),
 		};
 
 		write_panel(&drawing, out);
 	}
 	picture_write_axis(picture, out, height);
-	picture_write_losses(picture, out, "Map of memory", height);
+	picture_write_losses(picture, out, "Addresses over time", height);
 	fputs("</svg>\n", out);
 	return 1;
 }

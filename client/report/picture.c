@@ -324,12 +324,15 @@ static void write_lane(const struct picture *picture, const struct picture_lane 
 		       double y)
 {
 	const struct meta_process *process = meta_process(picture->meta, lane->process);
-	char stream[SHOW_NAME_BYTES], label[2 * SHOW_NAME_BYTES + 64];
+	char stream[SHOW_NAME_BYTES], device[16], label[2 * SHOW_NAME_BYTES + 64];
 
 	show_stream_name(stream, picture->meta, lane->stream);
-	snprintf(label, sizeof(label), "%.16s %" PRIu32 " · GPU %d · %s",
-		 process ? process->name->text : "?", process ? process->pid : 0, lane->device,
-		 stream);
+	if (lane->device < 0)
+		snprintf(device, sizeof(device), "GPU ?");
+	else
+		snprintf(device, sizeof(device), "GPU %d", lane->device);
+	snprintf(label, sizeof(label), "%.16s %" PRIu32 " · %s · %s",
+		 process ? process->name->text : "?", process ? process->pid : 0, device, stream);
 	picture_write_label(out, 0, y + 12, label);
 	fprintf(out, "<rect class=\"lane\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\"/>\n",
 		PICTURE_LEFT, y, PICTURE_COLUMNS, LANE_HEIGHT);

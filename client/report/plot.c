@@ -17,6 +17,8 @@
 #include "client/trace/meta_load.h"
 #include "core/base/array.h"
 
+#define BLOCKS_SHOWN 8000
+
 static const struct plot {
 	const char *name;
 	int (*draw)(const struct picture *picture, FILE *out); /* NULL: a map of memory */
@@ -53,7 +55,8 @@ static int save(const struct options *options, const struct plot *plot,
 	int r = -ENOMEM;
 
 	if (out)
-		r = plot->draw ? plot->draw(picture, out) : memory_map_draw(picture, map, out);
+		r = plot->draw ? plot->draw(picture, out)
+			       : memory_map_draw(picture, map, BLOCKS_SHOWN, out);
 	if (out && fclose(out) != 0)
 		r = -ENOMEM;
 	if (r > 0 && raster_is_wanted(options->output)) {

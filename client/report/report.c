@@ -18,9 +18,11 @@
 #include "client/report/section.h"
 #include "client/trace/meta_load.h"
 #include "client/trace/trace.h"
+#include "core/base/array.h"
 #include "core/base/units.h"
 
 #define OPS_EMULATED 2000000 /* more take the emulator more than seconds */
+#define BLOCKS_SHOWN 1500    /* of memory, so that the file stays small */
 #define TEXT_BYTES   1024
 
 struct report {
@@ -28,7 +30,8 @@ struct report {
 	const struct page_form *form;
 	struct report_answer answer[SECTION_COUNT];
 	struct trace trace;
-	struct memory_map map; /* with the time of all pictures */
+	struct picture picture;
+	struct address_map map;
 	struct export_run *flame;
 	char *svg; /* of the flame graph */
 	size_t svg_size;
@@ -45,7 +48,8 @@ static void report_done(struct report *report)
 	if (report->svg_file)
 		fclose(report->svg_file);
 	free(report->svg);
-	memory_map_done(&report->map);
+	address_map_done(&report->map);
+	picture_done(&report->picture);
 	trace_done(&report->trace);
 }
 
@@ -84,8 +88,8 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 	}
 	for (size_t i = 0; i < count; i++)
 		report->exact += show_has_work(&op[i]);
-	r = picture_ops(&report->map.picture, op, count);
-	return r < 0 ? r : memory_map_ops(&report->map, op, count);
+	r = memory_map_ops(&report->map, op, count);
+	return r < 0 ? r : picture_ops(&report->picture, op, count);
 }
 
 static int draw(struct report *report)
@@ -96,16 +100,17 @@ static int draw(struct report *report)
 
 	if (r < 0)
 		return r;
-	picture_init_trace(&report->map.picture, trace, report->options.file);
+	picture_init_trace(&report->picture, trace, report->options.file);
+	r = meta_load_held(trace->link, trace->pid, trace->meta);
+	if (r < 0)
+		return r;
 	report->svg_file = open_memstream(&report->svg, &report->svg_size);
 	sink.data = report->svg_file;
 	r = report->svg_file ? export_new(&export_svg, trace->meta, &sink, &report->flame)
 			     : -ENOMEM;
 	if (r < 0)
 		return complain("Cannot draw the pictures: %s", strerror(-r)), r;
-	r = meta_load_held(trace->link, trace->pid, trace->meta);
-	if (r == 0)
-		r = trace_read(trace, take_ops, report, NULL);
+	r = trace_read(trace, take_ops, report, NULL);
 	if (r == 0)
 		r = export_end(report->flame);
 	return r == 0 && fflush(report->svg_file) != 0 ? -ENOMEM : r;
@@ -162,18 +167,24 @@ static void write_tables(const struct report *report)
 		report->form->text(report->out, "Nothing is missing from this report.");
 }
 
-static int draw_lanes(struct memory_map *map, FILE *out)
+typedef int draw_fn(struct report *report, FILE *out);
+
+static int draw_lanes(struct report *report, FILE *out)
 {
-	return picture_lanes(&map->picture, out);
+	return picture_lanes(&report->picture, out);
 }
 
-static int draw_memory(struct memory_map *map, FILE *out)
+static int draw_memory(struct report *report, FILE *out)
 {
-	return picture_memory(&map->picture, out);
+	return picture_memory(&report->picture, out);
 }
 
-static int write_picture(struct report *report, const char *title,
-			 int (*write)(struct memory_map *map, FILE *out))
+static int draw_map(struct report *report, FILE *out)
+{
+	return memory_map_draw(&report->picture, &report->map, BLOCKS_SHOWN, out);
+}
+
+static int write_picture(struct report *report, const char *title, draw_fn *write)
 {
 	_cleanup_(freep) char *svg = NULL;
 	size_t size = 0;
@@ -182,7 +193,7 @@ static int write_picture(struct report *report, const char *title,
 
 	if (!file)
 		return -ENOMEM;
-	r = write(&report->map, file);
+	r = write(report, file);
 	if (fclose(file) != 0)
 		return -ENOMEM;
 	if (r > 0)
@@ -192,15 +203,20 @@ static int write_picture(struct report *report, const char *title,
 
 static int write_pictures(struct report *report)
 {
+	static const struct {
+		const char *title;
+		draw_fn *draw;
+	} pictures[] = {
+		{ "Streams over time", draw_lanes },
+		{ "Memory over time", draw_memory },
+		{ "Addresses over time", draw_map },
+	};
 	int r = 0;
 
 	if (!report->form->picture)
 		return 0;
-	r = write_picture(report, "Streams over time", draw_lanes);
-	if (r >= 0)
-		r = write_picture(report, "Memory over time", draw_memory);
-	if (r >= 0)
-		r = write_picture(report, "Memory by address", memory_map_draw);
+	for (size_t i = 0; i < ARRAY_SIZE(pictures) && r >= 0; i++)
+		r = write_picture(report, pictures[i].title, pictures[i].draw);
 	if (r >= 0 && report->exact)
 		report->form->document(report->out, "GPU time by call stack", report->svg,
 				       report->svg_size);
@@ -226,7 +242,7 @@ static void write_begin(const struct report *report)
 	const struct options *options = &report->options;
 	const struct report_answer *processes = &report->answer[SECTION_PROCESSES];
 	const int64_t wall_ns = link_hello(report->trace.link)->wall_offset_ns;
-	const struct picture *picture = &report->map.picture;
+	const struct picture *picture = &report->picture;
 	char title[TEXT_BYTES], about[TEXT_BYTES], from[UNITS_TEXT_SIZE], length[UNITS_TEXT_SIZE];
 
 	if (options->file)
@@ -249,8 +265,9 @@ static int write_all(struct report *report)
 	const struct finding_facts facts = {
 		.answer = report->answer,
 		.where = where,
+		.file = report->options.file ? where : "",
 		.replay = replay,
-		.window_ns = report->map.picture.to_ns - report->map.picture.from_ns,
+		.window_ns = report->picture.to_ns - report->picture.from_ns,
 		.recorded_ns = report->gain.recorded_ns,
 		.predicted_ns = report->gain.predicted_ns,
 	};

@@ -30,6 +30,12 @@
 	  "fn kind calls plus_minus errors total_ns mean_ns max_ns bytes")                         \
 	X(MEMORY, "Memory", "memory", 20, 0, false, true,                                          \
 	  "pid comm device kind live_bytes live_count peak_bytes reserved_bytes")                  \
+	X(FRAGMENTATION, "Fragmentation of memory", "fragmentation", 10, 0, false, true,           \
+	  "pid comm device kind pool index reserved_bytes used_bytes free_bytes pieces "           \
+	  "largest_bytes unusable")                                                                \
+	X(OOM, "Out of memory", "oom", 10, 0, true, true,                                          \
+	  "oom time_ns pid comm device outcome fn bytes failures held_bytes own_bytes "            \
+	  "cached_bytes free_bytes fragmentation where enough")                                    \
 	X(LEAKS, "Leaks and growth", "leaks", 10, 0, false, true,                                  \
 	  "pid comm verdict kind fn device bytes count bytes_per_hour full_ns where why")          \
 	X(ERRORS, "Failed calls", "errors", 10, 0, true, true,                                     \

@@ -130,18 +130,18 @@ static const struct column {
 	uint8_t style;
 } columns[] = {
 	{ "PID", 7, 0, false, draw_pid, TOP_BY_PID, 0 },
-	{ "USER", 9, 6, true, draw_user, -1, 0 },
-	{ "TIER", 6, 5, true, draw_tier, -1, 0 },
+	{ "USER", 9, 8, true, draw_user, -1, 0 },
+	{ "TIER", 6, 6, true, draw_tier, -1, 0 },
 	{ "BUSY", 7, 1, false, draw_busy, TOP_BY_BUSY, CANVAS_GOOD },
 	{ "MEMORY", 10, 2, false, draw_memory, TOP_BY_MEMORY, 0 },
-	{ "GROWS/min", 10, 9, false, draw_growth, TOP_BY_GROWTH, CANVAS_WARN },
-	{ "LAUNCH/s", 9, 3, false, draw_launches, TOP_BY_LAUNCHES, 0 },
+	{ "GROWS/min", 9, 5, false, draw_growth, TOP_BY_GROWTH, CANVAS_WARN },
+	{ "LAUNCH/s", 8, 3, false, draw_launches, TOP_BY_LAUNCHES, 0 },
 	{ "WAITS", 6, 4, false, draw_waits, TOP_BY_WAITS, 0 },
 	{ "COST", 7, 7, false, draw_cost, TOP_BY_COST, 0 },
-	{ "BUDGET", 6, 8, false, draw_budget, -1, 0 },
+	{ "BUDGET", 6, 9, false, draw_budget, -1, 0 },
 	{ "LOST", 6, 10, false, draw_lost, -1, CANVAS_BAD },
 	{ "CONTAINER", 12, 11, true, draw_container, -1, 0 },
-	{ "COMM", 12, 0, true, draw_comm, TOP_BY_COMM, CANVAS_BOLD },
+	{ "COMM", 10, 0, true, draw_comm, TOP_BY_COMM, CANVAS_BOLD },
 };
 
 /* Which columns fit: bits. */
@@ -222,9 +222,23 @@ static void draw_process(struct canvas *canvas, int row, const struct top_proces
 		canvas_fill(canvas, row, CANVAS_REVERSE);
 }
 
+/* What it does when it is not busy, with the reason if there is room for it. */
+static void draw_state(struct canvas *canvas, int row, int at, const struct top_device *device)
+{
+	char line[LINE];
+	int length = snprintf(line, sizeof(line), "  %s %.0f%%", device->state,
+			      device->state_share * PERCENT);
+
+	if (at + length + (int)strlen(device->why) / 2 <= canvas->width)
+		snprintf(line + length, sizeof(line) - (size_t)length, ": %s", device->why);
+	if (at + length <= canvas->width)
+		canvas_text(canvas, row, at, canvas->width - at, CANVAS_DIM, line);
+}
+
 static void draw_device(struct canvas *canvas, int row, const struct top_device *device)
 {
-	int spark = canvas->width < 60 ? 8 : canvas->width < 120 ? 16 : canvas->width / 4;
+	bool narrow = canvas->width < 100;
+	int spark = narrow ? 8 : canvas->width < 120 ? 16 : canvas->width / 4;
 	char share[LAYOUT_TEXT], held[LAYOUT_TEXT], all[LAYOUT_TEXT] = "?", in[LAYOUT_TEXT],
 						    out[LAYOUT_TEXT], line[LINE];
 	int at;
@@ -240,7 +254,8 @@ static void draw_device(struct canvas *canvas, int row, const struct top_device 
 		units_bytes(all, (int64_t)device->memory_bytes);
 	at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, held);
 	if (device->memory_bytes) {
-		at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, " of ");
+		at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN,
+				  narrow ? "/" : " of ");
 		at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, all);
 	}
 	snprintf(line, sizeof(line), "  in %s out %s",
@@ -248,13 +263,10 @@ static void draw_device(struct canvas *canvas, int row, const struct top_device 
 		 units_bytes_per_second(out, (int64_t)device->out_per_s));
 	at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, line);
 	snprintf(line, sizeof(line), "  %.0f copies/s", device->copies_per_s);
-	if (canvas->width >= 100)
+	if (!narrow)
 		at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, line);
-	if (device->state) {
-		snprintf(line, sizeof(line), "  %s %.0f%%: %s", device->state,
-			 device->state_share * PERCENT, device->why);
-		canvas_text(canvas, row, at, canvas->width - at, CANVAS_DIM, line);
-	}
+	if (device->state)
+		draw_state(canvas, row, at, device);
 }
 
 static void draw_title(struct canvas *canvas, const struct top_state *state,
@@ -285,7 +297,7 @@ static void draw_title(struct canvas *canvas, const struct top_state *state,
 
 static const char *const help[] = {
 	"Up Down PgUp PgDn   choose a process          Enter  what it does; again: less",
-	"1 2 3 4 5           kernels, launches, memory, waits, streams of the chosen process",
+	"1 2 3 4 5           its kernels, launches, memory, waits, streams",
 	"J K                 next and previous line of these",
 	"s or < >            sort by the next column   r      turn the order round",
 	"t or F5             processes below their parents",
@@ -295,7 +307,7 @@ static const char *const help[] = {
 	"? h                 this help                 q      quit",
 	"mouse               click a process, a column or a view; wheel",
 	"",
-	"BUSY  share of the time in which its kernels ran; <: at most, as without exact times",
+	"BUSY  time in which its kernels ran; <: at most that, without exact times",
 	"WAITS time that its threads wait for the device; 100% is one thread all the time",
 	"GROWS what it holds at least grows with every 10 s, by so much a minute",
 	"~     estimated: frequent calls are watched in windows",
@@ -494,7 +506,7 @@ static void draw_foot(struct canvas *canvas, const struct top_view *view)
 	else
 		canvas_text(canvas, row, 0, canvas->width, CANVAS_DIM,
 			    "? help  q quit  Enter details  s sort  / filter  a attach  d detach  "
-			    "w write 30 s");
+			    "w record");
 }
 
 void layout_draw(struct canvas *canvas, const struct top_state *state, struct top_view *view)

@@ -127,20 +127,30 @@ static const struct top_process *selected(struct screen *s, struct names *names)
 	return process;
 }
 
+/* What a pane asks for. On a small screen, what matters most comes first, and no stacks. */
+static const struct pane {
+	const char *query, *small, *large;
+} panes[TOP_PANES] = {
+	[TOP_PANE_KERNELS] = { "kernels", "share,total_ns,count,mean_ns,name,where",
+			       "share,total_ns,count,mean_ns,p99_ns,delay_ns,name,where" },
+	[TOP_PANE_PATHS] = { "launches", "calls,fn,device,where", "calls,fn,device,where,stack" },
+	[TOP_PANE_MEMORY] = { "leaks", "verdict,bytes,count,bytes_per_hour,where,why",
+			      "verdict,kind,device,bytes,count,bytes_per_hour,full_ns,oldest_ns,"
+			      "where,why,stack" },
+	[TOP_PANE_WAITS] = { "syncs", "total_ns,calls,max_ns,fn,where",
+			     "total_ns,calls,mean_ns,max_ns,fn,where,stack" },
+};
+
 static void look(struct screen *s, uint64_t now_ns)
 {
-	static const char *const query[TOP_PANES] = {
-		[TOP_PANE_KERNELS] = "kernels",
-		[TOP_PANE_PATHS] = "launches",
-		[TOP_PANE_MEMORY] = "leaks",
-		[TOP_PANE_WAITS] = "syncs",
-	};
+	const struct pane *pane = &panes[s->view.pane];
+	bool large = s->canvas.width >= 120 && s->canvas.height >= 40;
 	struct names names;
 	const struct top_process *process = selected(s, &names);
 	bool memory = s->view.pane == TOP_PANE_MEMORY;
 	bool other;
 
-	if (!process || !query[s->view.pane] || !s->link)
+	if (!process || !pane->query || !s->link)
 		return;
 	other = process->pid != s->pane_pid || s->view.pane != s->pane_kind;
 	if (!other && (s->looking.pid || now_ns - s->pane_ns < (uint64_t)PANE_NS))
@@ -152,10 +162,10 @@ static void look(struct screen *s, uint64_t now_ns)
 	s->pane_ns = now_ns;
 	s->stale = true;
 	job_start(&s->looking,
-		  (const char *const[]){ "query", query[s->view.pane], "--socket",
-					 s->options->socket, "--pid", names.pid, "--limit",
-					 PANE_ROWS, memory ? "--min-age" : "--since",
-					 memory ? "1ns" : PANE_SINCE, NULL });
+		  (const char *const[]){
+			  "query", pane->query, "--socket", s->options->socket, "--pid", names.pid,
+			  "--limit", PANE_ROWS, "--columns", large ? pane->large : pane->small,
+			  memory ? "--min-age" : "--since", memory ? "1ns" : PANE_SINCE, NULL });
 }
 
 static void act(struct screen *s, const char *verb)

@@ -72,26 +72,35 @@ static bool is_one_place(const struct address_change *a, const struct address_ch
 
 /* Until the next change of the same place. What was live at the end and was allocated in the time
  * is there twice: one of them has no duration. */
+static bool is_block(const struct address_map *map, const struct address_panel *panel, size_t i,
+		     struct address_block *ret)
+{
+	const struct address_change *change = &panel->change[i];
+	bool first = i == 0 || !is_one_place(change - 1, change);
+	bool last = i + 1 == panel->changes || !is_one_place(change, change + 1);
+	struct address_block block = { change, change->at_ns, map->to_ns };
+
+	if (change->failed || (change->freed && !first))
+		return false;
+	if (change->freed) {
+		block.from_ns = map->from_ns;
+		block.to_ns = change->at_ns;
+	} else if (!last) {
+		block.to_ns = change[1].at_ns;
+	}
+	*ret = block;
+	return block.from_ns < block.to_ns && block.to_ns > map->from_ns &&
+	       block.from_ns < map->to_ns;
+}
+
 static void pair(const struct address_map *map, struct address_panel *panel)
 {
-	for (size_t i = 0; i < panel->changes; i++) {
-		const struct address_change *change = &panel->change[i];
-		bool first = i == 0 || !is_one_place(change - 1, change);
-		bool last = i + 1 == panel->changes || !is_one_place(change, change + 1);
-		struct address_block block = { change, change->at_ns, map->to_ns };
+	struct address_block block;
 
-		if (change->failed || (change->freed && !first))
+	for (size_t i = 0; i < panel->changes; i++) {
+		if (!is_block(map, panel, i, &block))
 			continue;
-		if (change->freed) {
-			block.from_ns = map->from_ns;
-			block.to_ns = change->at_ns;
-		} else if (!last) {
-			block.to_ns = change[1].at_ns;
-		}
-		if (block.from_ns >= block.to_ns || block.to_ns <= map->from_ns ||
-		    block.from_ns >= map->to_ns)
-			continue;
-		panel->tensors |= change->kind == MEMORY_TENSOR;
+		panel->tensors |= block.made->kind == MEMORY_TENSOR;
 		panel->block[panel->blocks++] = block;
 	}
 }
@@ -227,33 +236,50 @@ static int open_panel(const struct address_map *map, struct address_panel *panel
 	return r < 0 ? r : 1;
 }
 
+/* What it held, for as long as it did. */
+static double weight_of(const struct address_map *map, const struct address_panel *panel)
+{
+	struct address_block block;
+	double all = 0;
+
+	for (size_t i = 0; i < panel->changes; i++)
+		if (is_block(map, panel, i, &block))
+			all += area(&block);
+	return all;
+}
+
 struct part {
-	size_t from, to;
+	struct address_panel panel;
+	double weight;
 };
 
-static int by_size(const void *a, const void *b)
+static int by_part(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
 
-	return compare(y->to - y->from, x->to - x->from);
+	return (x->weight < y->weight) - (x->weight > y->weight);
 }
 
-/* Of the changes, by process and device: the largest first. */
+/* Of the changes, by process and device: those that held most first. */
 static int find_parts(const struct address_map *map, struct part **ret, size_t *ret_count)
 {
 	_cleanup_(freep) struct part *part = NULL;
 	size_t room = 0, count = 0;
 
 	for (size_t i = 0, end; i < map->count; i = end) {
+		struct part next = { .panel = { .change = &map->change[i] } };
+
 		for (end = i + 1;
 		     end < map->count && is_of_one(&map->change[i], &map->change[end]);)
 			end++;
+		next.panel.changes = end - i;
+		next.weight = weight_of(map, &next.panel);
 		if (VECTOR_ROOM(part, room, count + 1) < 0)
 			return -ENOMEM;
-		part[count++] = (struct part){ i, end };
+		part[count++] = next;
 	}
 	if (count)
-		qsort(part, count, sizeof(*part), by_size);
+		qsort(part, count, sizeof(*part), by_part);
 	*ret = TAKE(part);
 	*ret_count = count;
 	return 0;
@@ -269,11 +295,8 @@ int address_map_arrange(struct address_map *map)
 		qsort(map->change, map->count, sizeof(*map->change), compare_changes);
 	r = find_parts(map, &part, &count);
 	for (size_t i = 0; i < count && map->panels < ADDRESS_PANELS_MAX && r >= 0; i++) {
-		struct address_panel *panel = &map->panel[map->panels];
-
-		panel->change = &map->change[part[i].from];
-		panel->changes = part[i].to - part[i].from;
-		r = open_panel(map, panel);
+		map->panel[map->panels] = part[i].panel;
+		r = open_panel(map, &map->panel[map->panels]);
 		map->panels += r != 0;
 	}
 	return r < 0 ? r : 0;

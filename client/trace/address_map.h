@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ADDRESS_PANELS_MAX 4  /* processes and devices: those with most changes */
+#define ADDRESS_PANELS_MAX 4  /* processes and devices: those that held most, for longest */
 #define ADDRESS_STACKS_MAX 64 /* of a panel: those that held most, for longest */
 
 struct address_change {

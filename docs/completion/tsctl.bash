@@ -97,7 +97,7 @@ _tsctl()
 		mapfile -t COMPREPLY < <(compgen -u -- "$word")
 		return
 		;;
-	--sort)
+	--sort | --columns)
 		mapfile -t COMPREPLY < <(compgen -W "$(_tsctl_columns "$tsctl" "${COMP_WORDS[@]:i}")" -- "$word")
 		return
 		;;

@@ -97,6 +97,7 @@ complete -c tsctl -s s -l socket -r -F
 complete -c tsctl -n '__tsctl_verb >/dev/null; and not __tsctl_runs' -s p -l pid -x -a '(__tsctl_pids)'
 complete -c tsctl -n 'contains -- (__tsctl_verb) ps query' -l user -x -a '(__fish_complete_users)'
 complete -c tsctl -n 'contains -- (__tsctl_verb) ps query' -l sort -x -a '(__tsctl_columns)'
+complete -c tsctl -n 'contains -- (__tsctl_verb) ps query' -l columns -x -a '(__tsctl_columns)'
 complete -c tsctl -n 'contains -- (__tsctl_verb) ps query' -l name -x
 complete -c tsctl -n '__tsctl_verb_is replay' -l speed -x -a '0.1 1 10 max'
 complete -c tsctl -n 'contains -- (__tsctl_verb) export report plot record graph replay' -s o -l output -r -F

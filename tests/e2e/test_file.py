@@ -120,7 +120,7 @@ class File(tracesmith.Case):
 
     def plots(self):
         picture = os.path.join(self.directory, "picture.svg")
-        for name, title in (("busy", "Streams over time"), ("memory", "Memory over time"), ("memory-map", "Map of memory")):
+        for name, title in (("busy", "Streams over time"), ("memory", "Memory over time"), ("memory-map", "Addresses over time")):
             result = self.daemon.ctl("plot", name, self.file, "-o", "-")
             self.assertEqual(result.code, 0, result.err)
             self.assertEqual(xml.etree.ElementTree.fromstring(result.out).get("aria-label"), title)

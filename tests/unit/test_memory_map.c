@@ -11,8 +11,9 @@
 #include "core/base/array.h"
 #include "core/model/core.h"
 
-#define MIB  (1024 * 1024ull)
-#define BASE 0x7f0000000000ull
+#define MIB    (1024 * 1024ull)
+#define BASE   0x7f0000000000ull
+#define BLOCKS 8000
 
 struct drawn {
 	struct meta *meta;
@@ -77,7 +78,7 @@ static int draw(struct drawn *drawn)
 	int r;
 
 	assert_non_null(out);
-	r = memory_map_draw(&drawn->picture, &drawn->map, out);
+	r = memory_map_draw(&drawn->picture, &drawn->map, BLOCKS, out);
 	assert_int_equal(fclose(out), 0);
 	return r;
 }

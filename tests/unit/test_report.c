@@ -213,6 +213,106 @@ static void what_stands_out_is_said_with_its_command(void **state)
 	assert_null(strstr(text, "leak"));
 }
 
+static const struct finding_facts of_recording = {
+	.where = "--file 'a.sbt'",
+	.file = "--file 'a.sbt'",
+	.replay = "'a.sbt'",
+	.window_ns = 1000 * MS,
+};
+
+static void what_ran_out_of_memory_is_a_finding_unless_it_recovered(void **state)
+{
+	static const struct value oom[] = {
+		{ "pid", "42", 42 },
+		{ "comm", "train", 0 },
+		{ "oom", "7", 7 },
+		{ "bytes", "9 MiB", 9 << 20 },
+		{ "outcome", "failed", 0 },
+		{ "where", "load (a.py:3)", 0 },
+		{ "enough", "4 MiB more", 0 },
+	};
+	static struct answer_row row;
+	static struct report_answer answer[SECTION_COUNT];
+	struct finding_facts facts = of_recording;
+
+	facts.answer = answer;
+	put_row(&answer[SECTION_OOM], &row, oom, ARRAY_SIZE(oom));
+	find(&facts, &page_markdown);
+	assert_non_null(strstr(text, "train (42) got no memory: it asked for 9 MiB, in load "
+				     "(a.py:3). Enough was: 4 MiB more."));
+	assert_non_null(strstr(text, "`tsctl oom show 7 --file 'a.sbt'`"));
+	row.cell[4] = "recovered";
+	find(&facts, &page_markdown);
+	assert_string_equal(text, "Nothing stands out.\n\n");
+}
+
+static void fragmentation_is_a_finding_if_much_is_of_no_use(void **state)
+{
+	static const struct value pool[] = {
+		{ "pid", "42", 42 },
+		{ "comm", "train", 0 },
+		{ "pool", "large", 0 },
+		{ "index", "50 %", 500000 },
+		{ "reserved_bytes", "64 MiB", 64 << 20 },
+		{ "free_bytes", "16 MiB", 16 << 20 },
+		{ "pieces", "30", 30 },
+		{ "largest_bytes", "1 MiB", 1 << 20 },
+		{ "unusable", "10 %", 100000 },
+	};
+	static struct answer_row row;
+	static struct report_answer answer[SECTION_COUNT];
+	struct finding_facts facts = of_recording;
+
+	facts.answer = answer;
+	put_row(&answer[SECTION_FRAGMENTATION], &row, pool, ARRAY_SIZE(pool));
+	find(&facts, &page_markdown);
+	assert_non_null(strstr(text, "Memory of train (42) is fragmented: of 64 MiB in its large "
+				     "pool 16 MiB are free, in 30 pieces of at most 1 MiB, and "
+				     "10 % is of no use for what it asked for lately."));
+	assert_non_null(strstr(text, "`tsctl query fragmentation --by-place --file 'a.sbt'`"));
+	row.number[8]--;
+	find(&facts, &page_markdown);
+	assert_string_equal(text, "Nothing stands out.\n\n");
+}
+
+/* Not the process that did nothing at all. */
+static void an_idle_device_is_that_of_who_ran_most(void **state)
+{
+	static const struct value row_of[][6] = {
+		{ { "pid", "1", 1 },
+		  { "comm", "asleep", 0 },
+		  { "device", "0", 0 },
+		  { "state", "idle", 0 },
+		  { "total_ns", "1 s", 1000 * MS },
+		  { "share", "100 %", 1000000 } },
+		{ { "pid", "2", 2 },
+		  { "comm", "train", 0 },
+		  { "device", "0", 0 },
+		  { "state", "running", 0 },
+		  { "total_ns", "0.1 s", 100 * MS },
+		  { "share", "10 %", 100000 } },
+		{ { "pid", "2", 2 },
+		  { "comm", "train", 0 },
+		  { "device", "0", 0 },
+		  { "state", "syncing", 0 },
+		  { "total_ns", "0.9 s", 900 * MS },
+		  { "share", "90 %", 900000 } },
+	};
+	static struct answer_row row[ARRAY_SIZE(row_of)];
+	static struct report_answer answer[SECTION_COUNT];
+	struct finding_facts facts = of_recording;
+
+	facts.answer = answer;
+	for (size_t i = 0; i < ARRAY_SIZE(row_of); i++)
+		put_row(&answer[SECTION_IDLE], &row[i], row_of[i], ARRAY_SIZE(row_of[i]));
+	answer[SECTION_IDLE].row = row;
+	answer[SECTION_IDLE].rows = ARRAY_SIZE(row_of);
+	find(&facts, &page_markdown);
+	assert_non_null(strstr(text,
+			       "Device 0 ran kernels of train (2) for 10 % of the time. Most of "
+			       "the rest is 'syncing', 90 %"));
+}
+
 static void copies_of_pageable_memory_are_a_finding(void **state)
 {
 	static const struct value pageable[] = {
@@ -334,6 +434,9 @@ int main(void)
 		cmocka_unit_test(lanes_have_each_stream_when_it_was_busy),
 		cmocka_unit_test(memory_stays_until_it_changes),
 		cmocka_unit_test(what_stands_out_is_said_with_its_command),
+		cmocka_unit_test(what_ran_out_of_memory_is_a_finding_unless_it_recovered),
+		cmocka_unit_test(fragmentation_is_a_finding_if_much_is_of_no_use),
+		cmocka_unit_test(an_idle_device_is_that_of_who_ran_most),
 		cmocka_unit_test(copies_of_pageable_memory_are_a_finding),
 		cmocka_unit_test(waste_is_a_finding_if_it_is_much),
 		cmocka_unit_test(short_kernels_are_a_finding_with_the_gain),

@@ -207,6 +207,8 @@ static void every_size_has_what_fits(void **unused)
 	top_order(&state, TOP_BY_PID, false);
 	assert_shows(&state, &view, 80, 24, "107", true);
 	assert_shows(&state, &view, 80, 24, "CONTAINER", false);
+	assert_shows(&state, &view, 80, 24,
+		     "TIER      BUSY     MEMORY GROWS/min LAUNCH/s  WAITS    COST COMM", true);
 	assert_shows(&state, &view, 250, 70, "0123456789ab ", true);
 	assert_shows(&state, &view, 20, 5, "100", true);
 	assert_shows(&state, &view, 20, 5, "107", false);
