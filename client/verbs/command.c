@@ -28,7 +28,7 @@ const struct command command_table[] = {
 	  "Example: tsctl status\n",
 	  cmd_status },
 	{ "ps", "", "list the processes that use CUDA now",
-	  OPTIONS_TABLE | OPTION(WIDE) | OPTION(PID) | OPTIONS_ROWS, 0, 0,
+	  OPTIONS_TABLE | OPTION(WIDE) | OPTION(PID) | OPTION(COLUMNS) | OPTIONS_ROWS, 0, 0,
 	  "Example: tsctl ps\n"
 	  "Example: tsctl ps --user alice --sort -peak_bytes\n",
 	  cmd_ps },
@@ -78,9 +78,9 @@ const struct command command_table[] = {
 	  "Example: tsctl stack 4711 --native\n",
 	  cmd_stack },
 	{ "query", "NAME", "run a query ('tsctl query list' lists them)",
-	  OPTIONS_TABLE | OPTION(WIDE) | OPTIONS_WINDOW | OPTION(PID) | OPTIONS_ROWS |
-		  OPTION(MIN_AGE) | OPTION(ALL) | OPTION(STREAM) | OPTION(DEVICE) | OPTIONS_BY |
-		  OPTION(FILE),
+	  OPTIONS_TABLE | OPTION(WIDE) | OPTIONS_WINDOW | OPTION(PID) | OPTION(COLUMNS) |
+		  OPTIONS_ROWS | OPTION(MIN_AGE) | OPTION(ALL) | OPTION(STREAM) | OPTION(DEVICE) |
+		  OPTIONS_BY | OPTION(FILE),
 	  1, 1,
 	  "'tsctl query list' lists the queries and the options that each takes.\n"
 	  "Example: tsctl query leaks --pid 4711\n"
