@@ -33,10 +33,12 @@ struct drawing {
 	double y, pixels_per_byte, gap;
 };
 
+/* What was allocated is held from the return of the call on, as the metadata says, too. */
 static int add_op(struct address_map *map, const struct op *op)
 {
 	const struct address_change change = {
-		.at_ns = op->start_ns,
+		.at_ns = op->kind == OP_ALLOC && op->end_ns > op->start_ns ? op->end_ns
+									   : op->start_ns,
 		.address = op->address,
 		.bytes = op->bytes,
 		.stack_id = op->stack_id,
@@ -176,9 +178,9 @@ static void write_title(const struct drawing *drawing, FILE *out)
 		snprintf(device, sizeof(device), "GPU ?");
 	else
 		snprintf(device, sizeof(device), "GPU %d", made->device);
-	snprintf(label, sizeof(label), "%.32s %" PRIu32 " · %s · %zu blocks",
+	snprintf(label, sizeof(label), "%.32s %" PRIu32 " · %s · %zu block%s",
 		 process ? process->name->text : "?", process ? process->pid : 0, device,
-		 panel->blocks);
+		 panel->blocks, panel->blocks == 1 ? "" : "s");
 	write_text(out, PICTURE_LEFT, drawing->y - 6, "title", label);
 	if (!hidden && !drawing->map->left_out)
 		return;

@@ -28,8 +28,8 @@ function places(canvas, answer) {
 function title(answer, panel) {
   const [pid, comm] = answer.processes[panel.process] ?? ['?', ''];
   const device = panel.device < 0 ? 'an unknown device' : `GPU ${panel.device}`;
-  const left = panel.blocks_left_out ? `, ${count(panel.blocks_left_out)} smaller ones are left out` : '';
-  return `${pid} ${comm} · ${device} · ${bytes(panel.bytes)} of addresses · ${count(panel.blocks.length / BLOCK)} blocks${left}`;
+  const drawn = panel.blocks.length / BLOCK, left = panel.blocks_left_out ? `, ${count(panel.blocks_left_out)} smaller ones are left out` : '';
+  return `${pid} ${comm} · ${device} · ${bytes(panel.bytes)} of addresses · ${count(drawn)} block${drawn === 1 ? '' : 's'}${left}`;
 }
 
 function paintPanel(draw, { panel, top, high, toX, toY }, answer, canvas, colours) {

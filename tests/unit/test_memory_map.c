@@ -122,6 +122,27 @@ static void blocks_are_drawn_from_their_allocation_to_their_free(void **state)
 	assert_non_null(strstr(drawn->text, ">&lt;b&gt;&amp;layer</text>"));
 }
 
+/* It is told as an operation, and as what is live. */
+static void what_is_live_is_one_block(void **state)
+{
+	struct drawn *drawn = *state;
+	const struct op op = { .kind = OP_ALLOC,
+			       .detail = MEMORY_DEVICE,
+			       .start_ns = 1100,
+			       .end_ns = 1150,
+			       .address = BASE,
+			       .bytes = MIB,
+			       .process = 1 };
+	const struct meta_held held = {
+		.address = BASE, .bytes = MIB, .at_ns = 1150, .process = 1, .kind = MEMORY_DEVICE
+	};
+
+	assert_int_equal(memory_map_ops(&drawn->map, &op, 1), 0);
+	assert_int_equal(meta_add_held(drawn->meta, &held), 0);
+	assert_int_equal(draw(drawn), 1);
+	assert_non_null(strstr(drawn->text, " · 1 block<"));
+}
+
 static void a_failed_allocation_is_a_line(void **state)
 {
 	struct drawn *drawn = *state;
@@ -170,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(blocks_are_drawn_from_their_allocation_to_their_free),
+		TEST(what_is_live_is_one_block),
 		TEST(a_failed_allocation_is_a_line),
 		TEST(nothing_is_drawn_of_nothing),
 		TEST(too_many_and_hostile_numbers_are_bounded),
