@@ -824,9 +824,16 @@ class Serve(tracesmith.Case):
             return None
 
     def assert_comes_back(self, web):
-        """A daemon that is away is said to be, until it is back."""
+        """A daemon that is away is said to be, until it is back; the page says so, too."""
         self.assertEqual(web.get().status, 200)
+        chromium = browser.WANTED and browser.Browser()
+        if chromium:
+            self.addCleanup(chromium.close)
+            chromium.open(web.line)
+            chromium.wait("document.querySelector('#trouble').hidden")
         self.daemon.stop()
+        if chromium:
+            chromium.wait("!document.querySelector('#trouble').hidden && document.querySelector('#trouble').innerText.includes('No daemon listens')")
         answer = web.get()
         self.assertEqual(answer.status, 503)
         self.assertIn("No daemon listens on", answer.text)
@@ -835,6 +842,8 @@ class Serve(tracesmith.Case):
         self.assertIn("No daemon listens on", json.loads(answer.text)["error"])
         self.assertEqual(web.page().status, 200, "the page itself is there")
         self.daemon.start()
+        if chromium:
+            chromium.wait("document.querySelector('#trouble').hidden")
         self.assertEqual(web.get().status, 200)
         self.assertEqual(json.loads(web.page("query/ps", limit=5).text)["query"], "ps")
         web.process.terminate()
