@@ -39,8 +39,10 @@ function paintPanel(draw, { panel, top, high, toX, toY }, answer, canvas, colour
   for (let i = 0; i < blocks.length; i += BLOCK) { // so low that those with gaps between them leave gaps
     const x = toX(blocks[i]), wide = Math.max(toX(blocks[i + 1]) - x, 1), y = toY(blocks[i + 2] + blocks[i + 3]), tall = Math.max(toY(blocks[i + 2]) - y, 0.05);
     if (blocks[i + 4] === SEGMENT) {
+      draw.globalAlpha = 0.5;
       draw.strokeStyle = colours.dim;
       draw.strokeRect(x + 0.5, y + 0.5, wide - 1, Math.max(tall - 1, 0.5));
+      draw.globalAlpha = 1;
       continue;
     }
     draw.fillStyle = hue(blocks[i + 4], colours.dark);
