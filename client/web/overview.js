@@ -73,7 +73,7 @@ function drawIdle(answer) {
 function drawLeaks(answer) {
   return element('div', {}, ...answer.rows.flatMap((row) => [
     element('div', { title: row.why }, `${row.verdict}: ${bytes(row.bytes)} in ${count(row.count)}, the oldest ${duration(row.oldest_ns)} old: ` +
-      `${text(row.fn)}, pid ${row.pid} (${text(row.comm)})`),
+      `${row.where ? `${row.where}, ` : ''}${text(row.fn)}, pid ${row.pid} (${text(row.comm)})`),
     stack(row.stack, 8)]));
 }
 
