@@ -38,6 +38,9 @@
 #define CONNECTION_IDLE_S 10u
 #define REST_S		  2    /* without requests, until memory is given back */
 #define ARENAS		  2    /* of malloc; each keeps what it once needed */
+/* What is free at the end of an arena, which malloc_trim() leaves alone. Without a bound of ours
+ * malloc raises its own, to twice the largest block that there ever was. */
+#define KEPT_BYTES (256 << 10)
 #define PATIENCE_MS	  5000 /* Prometheus waits for 10 s */
 #define TLS_BYTES	  (1 << 20)
 #define PAGE_PATH	  "/t/" /* TOKEN/ */
@@ -396,6 +399,7 @@ static int run(struct server *server)
 	pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before the first thread */
 	signal(SIGPIPE, SIG_IGN);
 	mallopt(M_ARENA_MAX, ARENAS);
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 	daemon = start(server);
 	if (!daemon)
 		return complain("Cannot start the server%s",
