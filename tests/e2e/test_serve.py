@@ -937,7 +937,7 @@ class Serve(tracesmith.Case):
                         self.absent(text, named) <= self.UNSEEN and text)
         found = samples(text)
         self.assertEqual(total(found, "tracesmith_out_of_memory_total", f'pid="{short.pid}"'), 1)
-        self.assertGreater(total(found, "tracesmith_fragmentation_ratio", f'pid="{tensors.pid}"', 'pool="small"'), 0.5)
+        self.assertGreater(total(found, "tracesmith_fragmentation_ratio", f'pid="{tensors.pid}"', 'pool="small"'), 0)
         for query in self.queries():
             query = re.sub(r"\$(instance|container|comm)\b", ".*", query.replace("$__rate_interval", "10s"))
             query = re.sub(r',reason!~"[^"]*"', "", query)  # there need be no such losses
