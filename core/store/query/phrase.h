@@ -50,6 +50,17 @@
 	"boot = :boot AND second BETWEEN :first AND :until / 1000000000" \
 	" AND " OF_ASKED
 
+/* What is shipped is of a minute: how many came before it in its boot is :number. */
+#define MINUTE_NS   "60000000000 * coalesce(:number, 0)"
+#define FROM_MINUTE "boot = :boot AND second >= 60 * coalesce(:number, 0)"
+#define IN_MINUTE   FROM_MINUTE " AND second < 60 * coalesce(:number, 0) + 60"
+#define OF_HOUR     "boot = :boot AND second >= 60 * coalesce(:number, 0) - 3540" \
+	" AND second < 60 * coalesce(:number, 0) + 60"
+/* Of a process p. */
+#define RAN_IN_MINUTE \
+	"p.boot = :boot AND p.first_ns < " MINUTE_NS " + 60000000000" \
+	" AND (" RUNNING " OR p.exit_ns >= " MINUTE_NS ")"
+
 /* What the page's lanes are made of. A part of a graph has the call of all of it. */
 #define IS_WORK_OP "kind IN ('launch', 'kernel', 'copy', 'set')"
 #define IS_CALL_OP \

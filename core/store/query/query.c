@@ -51,6 +51,7 @@ static int check_options(struct answer *answer, const struct query *query,
 		{ request->tid, QUERY_TID, "tid" },
 		{ request->all, QUERY_ALL, "all" },
 		{ request->number, QUERY_NUMBER, "number" },
+		{ request->boot, QUERY_BOOT, "boot" },
 	};
 	uint32_t options = query->options | (query->search ? QUERY_NAME : 0);
 	char text[QUERY_OPTIONS_TEXT_MAX];
@@ -107,7 +108,7 @@ static void bind(const struct answer *answer, sqlite3_stmt *stmt,
 {
 	const struct answer_window *window = &answer->window;
 
-	answer_bind(stmt, ":boot", true, answer->boot);
+	answer_bind(stmt, ":boot", true, request->boot ? request->boot : answer->boot);
 	answer_bind(stmt, ":now", true, answer->now_ns);
 	answer_bind(stmt, ":since", true, window->since_ns);
 	answer_bind(stmt, ":until", true, window->until_ns);

@@ -89,6 +89,7 @@ void query_options_text(const struct query *query, char *out)
 		{ QUERY_TID, "tid" },
 		{ QUERY_ALL, "all" },
 		{ QUERY_NUMBER, "number" },
+		{ QUERY_BOOT, "boot" },
 	};
 
 	snprintf(out, QUERY_OPTIONS_TEXT_MAX, "limit sort%s", query->search ? " name" : "");

@@ -24,6 +24,7 @@ enum query_option {
 	QUERY_TID = 1 << 12,
 	QUERY_ALL = 1 << 13,
 	QUERY_NUMBER = 1 << 14, /* one row of what it lists */
+	QUERY_BOOT = 1 << 15,	/* another than the current one */
 };
 
 enum query_flag {
