@@ -37,7 +37,7 @@ else()
   foreach(script postinst prerm postrm)
     list(APPEND CPACK_DEBIAN_UNSPECIFIED_PACKAGE_CONTROL_EXTRA ${debian}/${script})
   endforeach()
-  file(WRITE ${generated}/conffiles "/etc/tracesmith/tracesmithd.conf\n")
+  file(WRITE ${generated}/conffiles "/etc/tracesmith/ship.conf\n/etc/tracesmith/tracesmithd.conf\n")
   list(APPEND CPACK_DEBIAN_UNSPECIFIED_PACKAGE_CONTROL_EXTRA ${generated}/conffiles)
 
   find_package(PkgConfig)

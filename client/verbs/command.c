@@ -97,6 +97,11 @@ const struct command command_table[] = {
 	  "Example: tsctl oom\n"
 	  "Example: tsctl oom show 3\n",
 	  cmd_oom },
+	{ "ship", "status [FILE]", "show how this host is shipped to a fleet's ClickHouse",
+	  OPTIONS_TABLE, 1, 2,
+	  "FILE is what another tracesmith-ship than the usual one writes (--status).\n"
+	  "Example: tsctl ship status\n",
+	  cmd_ship },
 	{ "sql", "STATEMENT", "run a read-only SQL statement on the daemon's tables",
 	  OPTIONS_TABLE | OPTION(WIDE) | OPTION(LIMIT) | OPTION(TIMEOUT) | OPTION(FILE), 1, 1,
 	  "Example: tsctl sql \"SELECT pid, comm FROM process WHERE exit_ns IS NULL\"\n", cmd_sql },

@@ -41,6 +41,7 @@ int cmd_cost(const struct options *options, int count, char **argument);
 int cmd_budget(const struct options *options, int count, char **argument);
 int cmd_stack(const struct options *options, int count, char **argument);
 int cmd_sql(const struct options *options, int count, char **argument);
+int cmd_ship(const struct options *options, int count, char **argument);
 int cmd_info(const struct options *options, int count, char **argument);
 int cmd_graph(const struct options *options, int count, char **argument);
 int cmd_view(const struct options *options, int count, char **argument);

@@ -137,6 +137,8 @@ _tsctl()
 	elif [ "$verb" = oom ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$([ "$previous" = show ] &&
 			"$tsctl" oom --csv 2>/dev/null | sed -n '2,$s/,.*//p' || echo show)" -- "$word")
+	elif [ "$verb" = ship ]; then
+		mapfile -t COMPREPLY < <(compgen -W status -- "$word")
 	elif [ "$verb" = query ]; then
 		mapfile -t COMPREPLY < <(compgen -W "list $("$tsctl" query list --csv 2>/dev/null |
 			sed -n '2,$s/,.*//p')" -- "$word")

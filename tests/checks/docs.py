@@ -14,7 +14,7 @@ import tree
 
 BUILD = Path(os.environ["TS_BUILD"])
 COMPLETION = tree.ROOT / "docs/completion"
-PAGES = ["tsctl.1", "tracesmithd.8", "tracesmithd.conf.5", "libtracesmith-client.3"]
+PAGES = ["tsctl.1", "tracesmithd.8", "tracesmithd.conf.5", "tracesmith-ship.8", "libtracesmith-client.3"]
 ENVIRONMENT = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8",
                "TRACESMITH_SOCKET": "/nonexistent", "TERM": "dumb"}
 
@@ -82,6 +82,15 @@ class ManPages(unittest.TestCase):
         listed = re.findall(r"^ +(?:-., )?--([a-z-]+)", output("tracesmithd", "--help"),
                             re.MULTILINE)
         self.assertEqual(page_options("tracesmithd.8"), set(listed))
+
+    def test_every_option_and_setting_of_tracesmith_ship(self):
+        listed = re.findall(r"^ +(?:-., )?--([a-z-]+)", output("tracesmith-ship", "--help"), re.MULTILINE)
+        self.assertEqual(page_options("tracesmith-ship.8"), set(listed))
+        text = (BUILD / "docs/tracesmith-ship.8").read_text()
+        settings = re.findall(r"^#([a-z_]+) =", output("tracesmith-ship", "--print-config"), re.MULTILINE)
+        self.assertGreater(len(settings), 8)
+        for setting in settings:
+            self.assertRegex(text, rf"(?m)^\.It (Cm \w+ , )?Cm {setting}\b")
 
     def test_every_function_of_the_library(self):
         exported = re.findall(r"^\t\t(tracesmith_\w+);", (tree.ROOT / "client/library/client.map").read_text(), re.MULTILINE)

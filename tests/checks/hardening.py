@@ -8,7 +8,7 @@ import subprocess
 import tree
 
 BUILD = os.environ["TS_BUILD"]
-PROGRAMS = ("tracesmithd", "tsctl")
+PROGRAMS = ("tracesmithd", "tsctl", "tracesmith-ship")
 LIBRARIES = ("libtracesmith.so", "libtracesmith-client.so")
 
 

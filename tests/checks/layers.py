@@ -67,6 +67,7 @@ MAY_INCLUDE = {
     "client/reissue": ["client/trace", "client/link", "client/output", "client/base", "core", "proto"],
     "client/serve": ["client/graph", "client/replay", "client/trace", "client/link", "client/output", "client/base", "core", "proto"],
     "client/top": ["client/link", "client/output", "client/base", "core", "proto"],
+    "client/ship": ["client/export/gzip.h", "client/library/connection.h", "client/output/out.h", "core", "proto"],
     "client/python": ["client/link/wording.h", "proto"],
     "client/verbs": ["client", "core", "proto"],
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The client writes no SQL: it asks the store's queries by name."""
+"""The client writes no SQL of the store: it asks its queries by name."""
 
 import re
 
@@ -10,7 +10,10 @@ EXAMPLE = re.compile(r"tsctl sql ['\\\"]+SELECT")
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 SQL = re.compile(r"\b(SELECT\b.|INSERT (OR|INTO)|DELETE FROM|UPDATE \w+ SET|CREATE (TABLE|INDEX|VIEW)|PRAGMA \w)")
 
-names = [n for n in tree.files(".c", ".h") if n.startswith("client/")]
+# What it says to ClickHouse is another matter.
+CLICKHOUSE = ("client/ship/server.c",)
+
+names = [n for n in tree.files(".c", ".h") if n.startswith("client/") and n not in CLICKHOUSE]
 findings = []
 for name in names:
     for number, line in enumerate((tree.ROOT / name).read_text().splitlines(), 1):

@@ -1,0 +1,254 @@
+/* Plan: minute after minute of each boot that the daemon knows, the oldest first. Minutes in which
+ * nothing happened are left out when there is something to catch up with. A minute whose sums have
+ * grown since it was shipped, because calls returned late, is shipped again with the next one. */
+#include "client/ship/plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/time.h"
+
+#define MINUTE_S      60
+#define LATE_S	      60  /* then it is shipped even if the daemon does not say that it wrote it */
+#define CATCHING_UP_S 600 /* then empty minutes are left out */
+
+struct boot {
+	uint32_t id;
+	int64_t wall_offset_ns;
+	uint64_t last_ns, gpus;
+	char boot_id[CURSOR_BOOT_BYTES];
+};
+
+#define BOOTS_MAX 64
+
+struct boots {
+	struct boot boot[BOOTS_MAX];
+	size_t count;
+	uint64_t now_ns; /* of the last one, which is the current one */
+};
+
+static int take_boot(void *data, const Tracesmith__V1__Row *row)
+{
+	struct boots *boots = data;
+	struct boot *boot;
+
+	if (row->n_value != 5)
+		return -EPROTO;
+	/* Of more the oldest are left out. */
+	if (boots->count == BOOTS_MAX) {
+		memmove(boots->boot, boots->boot + 1, sizeof(boots->boot) - sizeof(*boot));
+		boots->count--;
+	}
+	boot = &boots->boot[boots->count++];
+	boot->id = (uint32_t)source_integer(row->value[0]);
+	snprintf(boot->boot_id, sizeof(boot->boot_id), "%s", source_text(row->value[1]));
+	boot->wall_offset_ns = source_integer(row->value[2]);
+	boot->last_ns = (uint64_t)source_integer(row->value[3]);
+	boot->gpus = (uint64_t)source_integer(row->value[4]);
+	return 0;
+}
+
+static int take_number(void *data, const Tracesmith__V1__Row *row)
+{
+	if (row->n_value == 1)
+		*(int64_t *)data = source_integer(row->value[0]);
+	return row->n_value == 1 ? 0 : -EPROTO;
+}
+
+static uint64_t minute_of(uint64_t second)
+{
+	return second - second % MINUTE_S;
+}
+
+static struct source_about about(const struct boot *boot, uint64_t second)
+{
+	return (struct source_about){ .boot = boot->id, .minute = (uint32_t)(second / MINUTE_S) };
+}
+
+/* The minute of the first row from one on. 1: there is none. */
+static int first_minute(struct source *source, const struct boot *boot, uint64_t from,
+			uint64_t *ret)
+{
+	const struct source_about asked = about(boot, from);
+	int64_t minute = -1;
+	int r = source_ask(source, "ship-first", &asked, take_number, &minute);
+
+	if (r < 0)
+		return r;
+	if (minute < 0)
+		return 1;
+	*ret = MINUTE_S * (uint64_t)minute;
+	return 0;
+}
+
+static const struct boot *find_boot(const struct boots *boots, const char *boot_id)
+{
+	for (size_t i = 0; i < boots->count; i++)
+		if (strcmp(boots->boot[i].boot_id, boot_id) == 0)
+			return &boots->boot[i];
+	return NULL;
+}
+
+static bool is_newest(const struct boots *boots, const struct boot *boot)
+{
+	return boot == &boots->boot[boots->count - 1];
+}
+
+/* With the offset with which rows of the boot were shipped before the state folder was lost: they
+ * only replace each other if they have the same times. */
+static int start_boot(struct source *source, struct server *server, const struct boot *boot,
+		      struct cursor *cursor)
+{
+	uint64_t minute = minute_of(boot->last_ns / NS_PER_S);
+	int64_t offset_ns = boot->wall_offset_ns;
+	int r = first_minute(source, boot, 0, &minute);
+
+	if (r >= 0)
+		r = server_wall_offset(server, boot->boot_id, &offset_ns);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	memcpy(cursor->boot_id, boot->boot_id, sizeof(cursor->boot_id));
+	cursor->wall_offset_ns = offset_ns;
+	cursor->minute = minute;
+	cursor->known = cursor->told_ns = 0;
+	memset(cursor->sum, 0, sizeof(cursor->sum));
+	return 0;
+}
+
+/* What comes before the oldest row that is left may have been deleted, if there were rows. */
+static int find_lost(struct source *source, const struct boot *boot, const struct cursor *cursor,
+		     struct parcel_plan *plan)
+{
+	uint64_t oldest;
+	int r = cursor->rows ? first_minute(source, boot, 0, &oldest) : 1;
+
+	if (r == 0 && oldest > cursor->minute) {
+		plan->lost_from = cursor->minute;
+		plan->lost_to = oldest;
+	}
+	return r < 0 ? r : 0;
+}
+
+static bool is_behind(const struct boots *boots, const struct boot *boot,
+		      const struct cursor *cursor)
+{
+	return !is_newest(boots, boot) ||
+	       cursor->minute + CATCHING_UP_S <= boots->now_ns / NS_PER_S;
+}
+
+/* Leaves out what is empty. 1: nothing is left of that boot. */
+static int skip_empty(struct source *source, const struct boots *boots, const struct boot *boot,
+		      struct cursor *cursor)
+{
+	uint64_t minute;
+	int r;
+
+	if (!is_behind(boots, boot, cursor))
+		return 0;
+	r = first_minute(source, boot, cursor->minute, &minute);
+	if (r == 1 && is_newest(boots, boot)) {
+		minute = minute_of(boots->now_ns / NS_PER_S - CATCHING_UP_S);
+		r = 0;
+	}
+	if (r == 0 && minute > cursor->minute)
+		cursor->minute = minute;
+	return r;
+}
+
+static bool is_over(const struct boots *boots, const struct boot *boot, uint64_t minute)
+{
+	uint64_t end_ns = (minute + MINUTE_S) * NS_PER_S;
+
+	if (!is_newest(boots, boot))
+		return true;
+	return boots->now_ns >= end_ns + PLAN_SETTLED_S * NS_PER_S &&
+	       (boot->last_ns >= end_ns || boots->now_ns >= end_ns + LATE_S * NS_PER_S);
+}
+
+struct summing {
+	struct cursor *cursor;
+	struct parcel_plan *plan;
+};
+
+/* Smaller sums are of a minute that retention takes away. */
+static int take_sum(void *data, const Tracesmith__V1__Row *row)
+{
+	struct summing *summing = data;
+	struct parcel_plan *plan = summing->plan;
+	struct cursor_sum *known;
+	uint64_t minute, sum;
+
+	if (row->n_value != 2)
+		return -EPROTO;
+	minute = MINUTE_S * (uint64_t)source_integer(row->value[0]);
+	sum = (uint64_t)source_integer(row->value[1]);
+	known = cursor_sum(summing->cursor, minute);
+	if (known->minute == minute && sum <= known->sum)
+		return 0;
+	*known = (struct cursor_sum){ minute, sum };
+	if (minute / MINUTE_S != plan->about.minute && plan->again_count < PARCEL_MINUTES_MAX)
+		plan->again[plan->again_count++] = (uint32_t)(minute / MINUTE_S);
+	return 0;
+}
+
+static int fill(struct source *source, const struct boots *boots, const struct boot *boot,
+		struct cursor *cursor, struct parcel_plan *plan)
+{
+	uint64_t now_ns = is_newest(boots, boot) ? boots->now_ns : boot->last_ns;
+	uint64_t end_s = cursor->minute + MINUTE_S;
+	struct summing summing = { cursor, plan };
+	int r;
+
+	plan->about = about(boot, cursor->minute);
+	plan->now_ns = now_ns;
+	plan->gpus = (int64_t)boot->gpus;
+	memcpy(plan->boot_id, boot->boot_id, sizeof(plan->boot_id));
+	plan->wall_offset_ns = cursor->wall_offset_ns;
+	plan->told_ns = now_ns > cursor->told_ns ? now_ns : cursor->told_ns + 1;
+	plan->lag_s = now_ns / NS_PER_S > end_s ? now_ns / NS_PER_S - end_s : 0;
+	r = source_ask(source, "ship-sums", &plan->about, take_sum, &summing);
+	plan->about.after = (int64_t)cursor->known;
+	return r < 0 ? r : 0;
+}
+
+static int next_of(struct source *source, struct server *server, const struct boots *boots,
+		   struct cursor *cursor, bool open, struct parcel_plan *plan)
+{
+	const struct boot *boot = find_boot(boots, cursor->boot_id);
+	int r = 0;
+
+	if (!boot) {
+		boot = boots->boot;
+		r = start_boot(source, server, boot, cursor);
+	} else if (is_behind(boots, boot, cursor)) {
+		r = find_lost(source, boot, cursor, plan);
+	}
+	if (r == 0)
+		r = skip_empty(source, boots, boot, cursor);
+	while (r == 1) {
+		boot++;
+		r = start_boot(source, server, boot, cursor);
+		if (r == 0)
+			r = skip_empty(source, boots, boot, cursor);
+	}
+	if (r < 0)
+		return r;
+	plan->open = !is_over(boots, boot, cursor->minute);
+	if (plan->open && (!open || cursor->minute > boots->now_ns / NS_PER_S))
+		return PLAN_WAIT;
+	return fill(source, boots, boot, cursor, plan);
+}
+
+int plan_next(struct source *source, struct server *server, struct cursor *cursor, bool open,
+	      struct parcel_plan *ret)
+{
+	struct boots boots = { 0 };
+	const struct source_about all = { 0 };
+	int r = source_ask(source, "ship-boots", &all, take_boot, &boots);
+
+	if (r < 0)
+		return r;
+	boots.now_ns = source_now_ns(source);
+	return boots.count ? next_of(source, server, &boots, cursor, open, ret) : PLAN_WAIT;
+}

@@ -1,0 +1,25 @@
+/* plan.h: which minute is shipped next. */
+#ifndef TS_CLIENT_SHIP_PLAN_H
+#define TS_CLIENT_SHIP_PLAN_H
+
+#include "client/ship/cursor.h"
+#include "client/ship/parcel.h"
+#include "client/ship/server.h"
+#include "client/ship/source.h"
+
+/* Usually the daemon knows all of a minute when it is over for this long. */
+#define PLAN_SETTLED_S 15
+
+enum plan_result {
+	PLAN_READY = 0,
+	PLAN_WAIT = 1, /* nothing is to be shipped now */
+};
+
+/* Also of a minute that is not over, if `open`. Fills in the plan but for what is about the host.
+ * The cursor moves to the minute that is planned, and gets the sums that it has now; it counts when
+ * the parcel has arrived. `server` is asked for what a lost state folder knew; why() of either says
+ * what failed. */
+int plan_next(struct source *source, struct server *server, struct cursor *cursor, bool open,
+	      struct parcel_plan *ret);
+
+#endif

@@ -1,0 +1,35 @@
+/* settings.h: the shipper's settings file, checked before anything else is done. */
+#ifndef TS_CLIENT_SHIP_SETTINGS_H
+#define TS_CLIENT_SHIP_SETTINGS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#define SETTINGS_PATH	    "/etc/tracesmith/ship.conf"
+#define SETTINGS_URLS_MAX   16
+#define SETTINGS_WHY_BYTES  512
+#define SETTINGS_SECRET_MAX 1024
+
+enum compression { COMPRESSION_NONE, COMPRESSION_GZIP, COMPRESSION_ZSTD };
+
+struct settings {
+	char *url, *database, *user, *password_file;
+	char *ca_file, *certificate_file, *key_file;
+	char *host, *socket, *compression_name, *quorum_text;
+	/* Made of these: */
+	char *urls[SETTINGS_URLS_MAX]; /* without a slash at the end */
+	size_t url_count;
+	char password[SETTINGS_SECRET_MAX];
+	enum compression compression;
+	uint64_t quorum;
+};
+
+/* Reads the file, and the files that it names; `socket`: instead of its own, NULL: none. -EINVAL
+ * and others: `why` says what is wrong. Free it in any case. */
+int settings_read(const char *path, const char *socket, struct settings *ret,
+		  char why[SETTINGS_WHY_BYTES]);
+void settings_done(struct settings *settings);
+/* A file with all settings and their defaults. */
+void settings_print(FILE *out);
+
+#endif

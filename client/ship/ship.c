@@ -1,0 +1,375 @@
+/* Ship: a parcel is made, sent block by block, and forgotten when all of it has arrived and the
+ * cursor says so. Whatever ends the program in between, the next one goes on with the same parcel.
+ * What fails is tried again, ever more seldom; nothing is given up. */
+#include "client/ship/ship.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "client/ship/cursor.h"
+#include "client/ship/parcel.h"
+#include "client/ship/plan.h"
+#include "client/ship/server.h"
+#include "client/ship/source.h"
+#include "client/ship/status.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+
+#define RETRY_FIRST_S 1
+#define RETRY_LAST_S  60
+#define LOOK_S	      5 /* for the end of a minute */
+#define SAY_AGAIN_S   3600
+
+struct ship {
+	const struct settings *settings;
+	const char *status_path;
+	int folder;
+	struct source source;
+	struct server *server;
+	struct cursor cursor;
+	/* As the cursor will be when the parcel has arrived; only of a parcel made by this process:
+	 * of another's, the sums are those of the cursor. */
+	struct cursor planned;
+	struct parcel *parcel; /* NULL: none */
+	bool checked;	       /* the server */
+	unsigned int retry_s;
+	struct status status;
+	uint64_t said_ns; /* when the trouble was logged */
+	char machine[64], kernel[128], driver[64];
+};
+
+/* What is wrong now, in one sentence; the same one is logged again after an hour only. */
+static int trouble(struct ship *ship, int error, const char *sentence)
+{
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	bool same = strncmp(ship->status.trouble, sentence, STATUS_TEXT_BYTES - 1) == 0;
+
+	if (!same || now_ns - ship->said_ns >= SAY_AGAIN_S * NS_PER_S) {
+		log_warning("%s; nothing is lost as long as the daemon keeps it", sentence);
+		ship->said_ns = now_ns;
+	}
+	snprintf(ship->status.trouble, sizeof(ship->status.trouble), "%s", sentence);
+	return error;
+}
+
+static int trouble_of_state(struct ship *ship, int error, const char *what)
+{
+	char text[STATUS_TEXT_BYTES];
+
+	snprintf(text, sizeof(text), "Cannot %s in the state folder: %s", what, strerror(-error));
+	return trouble(ship, error, text);
+}
+
+static void tell(struct ship *ship)
+{
+	struct status *status = &ship->status;
+	const struct cursor *cursor = &ship->cursor;
+	int64_t until_s = (int64_t)cursor->minute + cursor->wall_offset_ns / (int64_t)NS_PER_S;
+
+	snprintf(status->url, sizeof(status->url), "%s", server_url(ship->server));
+	status->pid = (uint64_t)getpid();
+	status->told_time = clock_ns(CLOCK_REALTIME) / NS_PER_S;
+	status->until_time = cursor->minutes ? (uint64_t)until_s : 0;
+	status->sent_time = cursor->sent_time;
+	status->minutes = cursor->minutes;
+	status->rows = cursor->rows;
+	status->bytes = cursor->bytes;
+	status->lost_s = cursor->lost_s;
+	if (*ship->status_path && status_write(ship->status_path, status) < 0)
+		log_debug("Cannot write %s", ship->status_path);
+}
+
+static void read_line(const char *path, char *ret, size_t size)
+{
+	FILE *in = fopen(path, "re");
+
+	ret[0] = '\0';
+	if (in && fgets(ret, (int)size, in))
+		ret[strcspn(ret, "\n")] = '\0';
+	if (in)
+		fclose(in);
+}
+
+/* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159 …" */
+static void read_driver(char *ret, size_t size)
+{
+	char line[256];
+	const char *at;
+
+	read_line("/proc/driver/nvidia/version", line, sizeof(line));
+	at = strstr(line, "Module");
+	at = at ? at + strcspn(at, "0123456789") : "";
+	snprintf(ret, size, "%.*s", (int)strspn(at, "0123456789."), at);
+}
+
+static int open_folder(struct ship *ship, const char *state)
+{
+	if (mkdir(state, 0700) < 0 && errno != EEXIST)
+		return log_error_errno(-errno, "Cannot make the state folder %s", state);
+	ship->folder = open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (ship->folder < 0)
+		return log_error_errno(-errno, "Cannot open the state folder %s", state);
+	if (flock(ship->folder, LOCK_EX | LOCK_NB) < 0) {
+		log_error("Another tracesmith-ship uses %s", state);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+static int read_state(struct ship *ship, const char *state)
+{
+	int r = cursor_read(ship->folder, &ship->cursor);
+
+	if (r < 0)
+		return log_error_errno(r,
+				       "Cannot read the cursor in %s: move it away to ship "
+				       "everything again, which doubles nothing",
+				       state);
+	r = parcel_open(ship->folder, &ship->parcel);
+	if (r < 0)
+		return log_error_errno(r,
+				       "Cannot read the parcel in %s: remove it, and its minute "
+				       "is shipped again",
+				       state);
+	return 0;
+}
+
+int ship_new(const struct settings *settings, const char *state, const char *status,
+	     struct ship **ret)
+{
+	_cleanup_(ship_freep) struct ship *ship = calloc(1, sizeof(*ship));
+	struct utsname name = { 0 };
+	int r;
+
+	if (!ship)
+		return -ENOMEM;
+	ship->settings = settings;
+	ship->status_path = status;
+	ship->folder = -1;
+	ship->retry_s = RETRY_FIRST_S;
+	read_line("/etc/machine-id", ship->machine, sizeof(ship->machine));
+	read_driver(ship->driver, sizeof(ship->driver));
+	uname(&name);
+	snprintf(ship->kernel, sizeof(ship->kernel), "%s", name.release);
+	r = open_folder(ship, state);
+	if (r == 0)
+		r = read_state(ship, state);
+	if (r == 0)
+		r = server_new(settings, &ship->server);
+	if (r < 0)
+		return r;
+	*ret = TAKE(ship);
+	return 0;
+}
+
+struct ship *ship_free(struct ship *ship)
+{
+	if (ship) {
+		source_close(&ship->source);
+		server_free(ship->server);
+		parcel_free(ship->parcel);
+		closep(&ship->folder);
+	}
+	free(ship);
+	return NULL;
+}
+
+static int check_server(struct ship *ship)
+{
+	int r = ship->checked ? 0 : server_check(ship->server);
+
+	ship->checked = r == 0;
+	return r < 0 ? trouble(ship, r, server_why(ship->server)) : 0;
+}
+
+static int open_source(struct ship *ship)
+{
+	int r = source_open(&ship->source, ship->settings->socket);
+
+	return r < 0 ? trouble(ship, r, ship->source.why) : 0;
+}
+
+int ship_check(struct ship *ship)
+{
+	int r = open_source(ship);
+
+	return r < 0 ? r : check_server(ship);
+}
+
+/* A fault of the daemon, or of the server, which is asked in one case. */
+static int explain(struct ship *ship, int error)
+{
+	if (*ship->source.why)
+		return trouble(ship, error, ship->source.why);
+	if (*server_why(ship->server))
+		return trouble(ship, error, server_why(ship->server));
+	return trouble_of_state(ship, error, "write a parcel");
+}
+
+static int make_parcel(struct ship *ship, bool open)
+{
+	struct parcel_plan plan = { .settings = ship->settings,
+				    .machine = ship->machine,
+				    .kernel = ship->kernel,
+				    .driver = ship->driver,
+				    .cpus = sysconf(_SC_NPROCESSORS_CONF) };
+	int r = open_source(ship);
+
+	if (r < 0)
+		return r;
+	ship->source.why[0] = '\0';
+	ship->planned = ship->cursor;
+	r = plan_next(&ship->source, ship->server, &ship->planned, open, &plan);
+	if (r == PLAN_WAIT)
+		return 1;
+	plan.version = ship->source.connection.hello.version;
+	if (r == 0)
+		r = parcel_make(ship->folder, &ship->source, &plan);
+	if (r < 0)
+		return explain(ship, r);
+	ship->planned.told_ns = plan.told_ns;
+	r = parcel_open(ship->folder, &ship->parcel);
+	return r < 0 ? trouble_of_state(ship, r, "read a parcel") : 0;
+}
+
+/* What the next parcel starts from. Of a former process's parcel the sums are not known: its
+ * minutes are looked at, and shipped, once more. */
+static void move_cursor(struct ship *ship)
+{
+	const struct parcel *parcel = ship->parcel;
+	struct cursor *cursor = &ship->cursor;
+
+	if (strcmp(ship->planned.boot_id, parcel->boot_id) == 0 &&
+	    ship->planned.told_ns == parcel->told_ns)
+		*cursor = ship->planned;
+	memcpy(cursor->boot_id, parcel->boot_id, sizeof(cursor->boot_id));
+	cursor->wall_offset_ns = parcel->wall_offset_ns;
+	cursor->minute = parcel->next;
+	cursor->known = parcel->newest;
+	cursor->told_ns = parcel->told_ns;
+	cursor->minutes += parcel->next > parcel->minute;
+	cursor->rows += parcel->rows;
+	cursor->bytes += parcel->bytes;
+	cursor->lost_s += parcel->lost_s;
+	cursor->sent_time = clock_ns(CLOCK_REALTIME) / NS_PER_S;
+}
+
+/* Sent before, by a process that ended when it had moved the cursor. */
+static bool has_arrived(const struct ship *ship)
+{
+	return strcmp(ship->parcel->boot_id, ship->cursor.boot_id) == 0 &&
+	       ship->parcel->told_ns <= ship->cursor.told_ns;
+}
+
+static int finish_parcel(struct ship *ship)
+{
+	int r = 0;
+
+	if (!has_arrived(ship)) {
+		struct cursor former = ship->cursor;
+
+		move_cursor(ship);
+		r = cursor_write(ship->folder, &ship->cursor);
+		if (r < 0) {
+			ship->cursor = former;
+			return trouble_of_state(ship, r, "write the cursor");
+		}
+	}
+	parcel_remove(ship->folder);
+	ship->parcel = parcel_free(ship->parcel);
+	return 0;
+}
+
+/* From where it stopped: blocks before have arrived. */
+static int send_parcel(struct ship *ship)
+{
+	struct parcel *parcel = ship->parcel;
+	struct parcel_block block;
+	char token[512];
+	int r = has_arrived(ship) ? 0 : check_server(ship);
+
+	while (r == 0 && !has_arrived(ship)) {
+		struct parcel before = *parcel;
+
+		r = parcel_next(parcel, &block);
+		if (r < 0)
+			return trouble_of_state(ship, r, "read the parcel");
+		if (r == 0)
+			break;
+		snprintf(token, sizeof(token), "%s/%s/%" PRIu64 "/%s/%" PRIu32,
+			 ship->settings->host, parcel->boot_id, parcel->told_ns, block.table,
+			 block.number);
+		r = server_insert(ship->server, parcel, &block, token);
+		if (r < 0) {
+			*parcel = before;
+			ship->checked = false;
+			return trouble(ship, r, server_why(ship->server));
+		}
+	}
+	return r < 0 ? r : finish_parcel(ship);
+}
+
+/* 1: there is nothing to do now; a minute that is not over is shipped if `open`. */
+static int turn(struct ship *ship, bool open)
+{
+	int r = ship->parcel ? 0 : check_server(ship);
+
+	if (r == 0 && !ship->parcel)
+		r = make_parcel(ship, open);
+	return r == 0 ? send_parcel(ship) : r;
+}
+
+static void be_well(struct ship *ship)
+{
+	if (*ship->status.trouble)
+		log_info("Shipping to %s again", server_url(ship->server));
+	ship->status.trouble[0] = '\0';
+	ship->retry_s = RETRY_FIRST_S;
+}
+
+/* All that there is, and what there is of the minute that is not over. */
+static int run_once(struct ship *ship)
+{
+	int r;
+
+	do {
+		r = turn(ship, false);
+	} while (r == 0);
+	if (r > 0)
+		r = turn(ship, true);
+	ship->status.retries += r < 0;
+	tell(ship);
+	return r < 0 ? r : 0;
+}
+
+int ship_run(struct ship *ship, bool once)
+{
+	int r;
+
+	log_info("Shipping to %s as host '%s'", server_url(ship->server), ship->settings->host);
+	if (once)
+		return run_once(ship);
+	for (;;) {
+		tell(ship);
+		r = turn(ship, false);
+		if (r >= 0)
+			be_well(ship);
+		else
+			ship->status.retries++;
+		if (r == 0)
+			continue;
+		tell(ship);
+		sleep(r < 0 ? ship->retry_s : LOOK_S);
+		if (r < 0)
+			ship->retry_s =
+				2 * ship->retry_s < RETRY_LAST_S ? 2 * ship->retry_s : RETRY_LAST_S;
+	}
+}

@@ -1,0 +1,90 @@
+/* Tables: the rows of the fleet's database. Names take the place of the numbers that they have in
+ * the daemon's, so that rows of many hosts can be added up; queries add up rows that then have the
+ * same key. */
+#include "client/ship/tables.h"
+
+#include "core/base/array.h"
+
+#define U8(name)                                                                                   \
+	{                                                                                          \
+#name, ROWBINARY_U8                                                                \
+	}
+#define U32(name)                                                                                  \
+	{                                                                                          \
+#name, ROWBINARY_U32                                                               \
+	}
+#define U64(name)                                                                                  \
+	{                                                                                          \
+#name, ROWBINARY_U64                                                               \
+	}
+#define I32(name)                                                                                  \
+	{                                                                                          \
+#name, ROWBINARY_I32                                                               \
+	}
+#define I64(name)                                                                                  \
+	{                                                                                          \
+#name, ROWBINARY_I64                                                               \
+	}
+#define TIME(name)                                                                                 \
+	{                                                                                          \
+#name, ROWBINARY_TIME                                                              \
+	}
+#define TEXT(name)                                                                                 \
+	{                                                                                          \
+#name, ROWBINARY_TEXT                                                              \
+	}
+
+/* clang-format off */
+const struct table tables[] = {
+	{ "stack", TABLE_ONCE, "ship-stack", /* before what names it */
+	  { I64(process), I64(stack), TIME(time), TEXT(site), { "frames", ROWBINARY_LINES } } },
+	{ "process", TABLE_IDENTITY, "ship-process",
+	  { I64(process), TIME(time), U32(pid), U32(ns_pid), U32(ppid), U32(uid), TEXT(user),
+	    TEXT(comm), TEXT(command), TEXT(container), TEXT(tier), U64(first_ns), U64(exit_ns),
+	    I32(exit_code), TEXT(pod), TEXT(namespace), TEXT(slurm_job), TEXT(slurm_step),
+	    TEXT(job), I32(rank), I32(local_rank), I32(world_size) } },
+	{ "device", 0, "ship-device",
+	  { I64(process), I32(device), TIME(time), TEXT(uuid), TEXT(name), U64(memory_bytes),
+	    U32(multiprocessors), U32(clock_khz) } },
+	{ "rollup", TABLE_SUMS, "ship-rollup",
+	  { I64(process), TIME(time), U32(second), TEXT(kind), TEXT(fn), TEXT(detail), I32(device),
+	    I32(result), U8(freed), U64(calls), U64(timed), U64(captured), U64(total_ns),
+	    U64(min_ns), U64(max_ns), U64(bytes) } },
+	{ "work", TABLE_SUMS, "ship-work",
+	  { I64(process), TIME(time), U32(second), I32(device), TEXT(kind), TEXT(detail),
+	    TEXT(name), U64(count), U64(total_ns), U64(min_ns), U64(max_ns), U64(bytes),
+	    U64(delay_ns) } },
+	{ "busy", TABLE_SUMS, "ship-busy",
+	  { I64(process), TIME(time), U32(second), I32(device), TEXT(state), U64(ns) } },
+	{ "memory", 0, "ship-memory",
+	  { I64(process), TIME(time), U32(second), I32(device), TEXT(kind), U64(live_bytes),
+	    U64(live_count), U64(peak_bytes) } },
+	{ "growth", 0, "ship-growth",
+	  { I64(process), I64(stack), TEXT(fn), TEXT(kind), I32(device), TIME(time), TIME(seen),
+	    TEXT(verdict), U32(confidence), U64(kept), U64(kept_bytes), I64(bytes_per_hour),
+	    I64(bytes_per_step), U64(allocations), U64(frees) } },
+	{ "price", 0, "ship-price",
+	  { I64(process), TEXT(part), TIME(time), TIME(seen), U8(measured), U32(budget_ppm),
+	    U32(share_ppm), I64(cost_ppm), I64(cost_low_ppm), I64(cost_high_ppm) } },
+	{ "incident", 0, "ship-incident",
+	  { TEXT(kind), I64(id), TIME(time), I64(process), I32(device), I64(stack), U64(time_ns),
+	    U64(last_ns), U64(bytes), TEXT(text), TEXT(detail) } },
+	{ "loss", TABLE_SUMS, "ship-loss",
+	  { I64(process), TIME(time), U32(second), TEXT(reason), U64(count), U64(start_ns),
+	    U64(end_ns) } },
+	{ "host", 0, NULL,
+	  { TEXT(machine), TIME(time), TIME(seen), U32(lag_s), TEXT(tracesmith), TEXT(kernel),
+	    TEXT(driver), U32(cpus), U32(gpus), I64(wall_offset_ns) } },
+};
+/* clang-format on */
+
+const size_t tables_count = ARRAY_SIZE(tables);
+
+size_t tables_columns(const struct table *table)
+{
+	size_t count = 0;
+
+	while (count < TABLES_COLUMNS_MAX && table->column[count].name)
+		count++;
+	return count;
+}

@@ -1,0 +1,275 @@
+"""tracesmith-ship: all that the daemon knows arrives at a ClickHouse, once, whatever fails in between."""
+
+import gzip
+import http.server
+import json
+import os
+import re
+import ssl
+import subprocess
+import threading
+import unittest
+import urllib.parse
+
+import rowbinary
+import tracesmith
+from tracesmith import BUILD, SOURCE, run, wait_for
+
+SHIP = os.path.join(BUILD, "tracesmith-ship")
+PASSWORD = "it's secret"
+TYPES = {"U8": "UInt8", "U32": "UInt32", "U64": "UInt64", "I32": "Int32", "I64": "Int64", "TIME": "DateTime", "TEXT": "String"}
+# What tells rows apart; of those that are the same the one told last counts.
+KEYS = {"host": ["boot"], "process": ["process"], "device": ["process", "device"], "stack": ["process", "stack"],
+        "rollup": ["process", "kind", "fn", "detail", "device", "result", "freed", "second"],
+        "work": ["process", "device", "kind", "detail", "name", "second"], "busy": ["process", "device", "state", "second"],
+        "memory": ["process", "device", "kind", "second"], "loss": ["process", "reason", "second"],
+        "price": ["process", "part"], "incident": ["kind", "id"], "growth": ["process", "stack", "fn", "kind", "device"]}
+
+
+def tables():
+    """Columns with types of each table, as the source of the shipper has them."""
+    with open(os.path.join(SOURCE, "client/ship/tables.c")) as file:
+        text = file.read().partition("const struct table tables[]")[2]
+    found = {}
+    for part in re.split(r'^\t\{ (?=")', text, flags=re.MULTILINE)[1:]:
+        listed = re.findall(r'(\w+)\((\w+)\)|\{ "(\w+)", ROWBINARY_LINES \}', part[part.rindex("\t  { "):])
+        columns = [(name or lines, TYPES[kind] if kind else "Array(String)") for kind, name, lines in listed if not kind or kind in TYPES]
+        found[part.split('"')[1]] = [("host", "String"), ("boot", "String"), ("told_ns", "UInt64"), *columns]
+    return found
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """What a ClickHouse answers to the shipper, and the blocks that it got; `fail` is asked before each."""
+    daemon_threads = True
+
+    def __init__(self, version="26.7.1.1"):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.version, self.tables, self.blocks, self.tokens = version, tables(), [], {}
+        self.missing, self.password, self.fail = (), PASSWORD, lambda count: None
+        self.count = 0
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def columns(self):
+        return "".join(f"{table}\t{name}\t{'LowCardinality(String)' if name == 'kind' else kind}\n"
+                       for table, columns in self.tables.items() for name, kind in columns if (table, name) not in self.missing)
+
+    def handle_error(self, request, client_address):
+        pass  # of clients that are killed
+
+    def all_rows(self, table):
+        """With their keys, in the order in which they came."""
+        types = dict(self.tables[table])
+        for name, columns, body in self.blocks:
+            for row in rowbinary.rows(body, [(column, types[column]) for column in columns]) if name == table else ():
+                yield (row["host"], row["boot"], *(row[column] for column in KEYS[table])), row
+
+    def told(self, table):
+        return [key for key, _ in self.all_rows(table)]
+
+    def rows(self, table):
+        """Those that are left when rows of one key replace each other."""
+        last = {}
+        for key, row in self.all_rows(table):
+            if key not in last or last[key]["told_ns"] <= row["told_ns"]:
+                last[key] = row
+        return list(last.values())
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, text):
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        server, query = self.server, urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        if self.headers.get("X-ClickHouse-Key", "") != server.password:
+            return self.answer(403, "Code: 516. DB::Exception: default: Authentication failed: password is incorrect")
+        if "query" in query:
+            return self.insert(query)
+        statement = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if "version()" in statement:
+            return self.answer(200, server.version + "\n")
+        return self.answer(200, server.columns() if "system.columns" in statement else "")
+
+    def insert(self, query):
+        server = self.server
+        server.count += 1
+        fault = server.fail(server.count)
+        if fault == "cut":
+            self.rfile.read(10)
+            self.close_connection = True
+            return None
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if fault == "refuse":
+            return self.answer(500, "Code: 252. DB::Exception: Too many parts (300). Merges are processing significantly slower")
+        match = re.fullmatch(r"INSERT INTO tracesmith\.(\w+) \(([\w, ]+)\) FORMAT RowBinary", query["query"][0])
+        [token] = query["insert_deduplication_token"]
+        assert server.tokens.setdefault(token, body) == body, f"{token} is not the same again"
+        assert self.headers["Content-Encoding"] == "gzip"
+        server.blocks.append((match[1], match[2].split(", "), gzip.decompress(body)))
+        if fault == "silence":  # it has the block, and nobody gets to know
+            self.close_connection = True
+            return None
+        return self.answer(200, "")
+
+
+class Ship(tracesmith.Case):
+    def setUp(self):
+        super().setUp()
+        self.pids = []
+        self.state = os.path.join(self.daemon.directory, "ship")
+        self.config = os.path.join(self.daemon.directory, "ship.conf")
+        self.password = os.path.join(self.daemon.directory, "password")
+        self.write(self.password, PASSWORD + "\n", 0o600)
+        self.server = Server()
+        self.addCleanup(self.server.server_close)
+        self.addCleanup(self.server.shutdown)
+        self.configure()
+
+    def write(self, path, text, mode=0o644):
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, mode)
+
+    def configure(self, url="", more=""):
+        self.write(self.config, f"url = {url or self.server.url}\npassword_file = {self.password}\nhost = node 'é'\n{more}")
+
+    def arguments(self, *more):
+        return [SHIP, "-c", self.config, "-d", self.state, "--status", self.state + ".status", "-s", self.daemon.socket, *more]
+
+    def ship(self, *more):
+        return subprocess.run(self.arguments(*(more or ("--once",))), capture_output=True, text=True, timeout=120, check=False)
+
+    def ship_all(self):
+        result = self.ship()
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def work(self, name):
+        process, _ = run(name)
+        self.daemon.wait_ended(process.pid)
+        self.pids.append(process.pid)
+        return process
+
+    def assert_all_arrived(self):
+        """As the daemon has it: each call is counted once."""
+        ids = [row["id"] for row in self.daemon.sql(f"SELECT id FROM process WHERE pid IN ({', '.join(map(str, self.pids))})")]
+        of_ours = f"process IN ({', '.join(map(str, ids))})"
+        [told] = self.daemon.sql("SELECT sum(calls) AS calls, sum(timed) AS timed, sum(total_ns) AS ns, sum(bytes) AS bytes"
+                                 f" FROM rollup WHERE {of_ours}")
+        rows = [row for row in self.server.rows("rollup") if row["process"] in ids]
+        got = {name: sum(row[column] for row in rows)
+               for name, column in (("calls", "calls"), ("timed", "timed"), ("ns", "total_ns"), ("bytes", "bytes"))}
+        self.assertEqual(got, told)
+        named = {row["stack"] for row in self.server.rows("stack") if row["process"] in ids}
+        self.assertEqual(named, {row["id"] for row in self.daemon.sql(f"SELECT id FROM stack WHERE {of_ours}")})
+
+    def test_all_of_it_arrives_once(self):
+        process = self.work("counts")
+        self.ship_all()
+        self.assert_all_arrived()
+        [row] = [row for row in self.server.rows("process") if row["pid"] == process.pid]
+        self.assertEqual((row["host"], row["comm"], row["rank"], row["world_size"]), ("node 'é'", "counts", -1, 0))
+        self.assertTrue(all(row["frames"] and row["frames"][0].startswith("cu") for row in self.server.rows("stack")))
+        self.assertTrue(self.server.rows("incident"))
+        # Again, and after more: nothing is doubled, and stacks are not sent twice.
+        stacks = self.server.told("stack")
+        self.ship_all()
+        self.assertFalse(set(stacks) & set(self.server.told("stack")[len(stacks):]))
+        process = self.work("short")
+        self.ship_all()
+        self.assert_all_arrived()
+        # A shipper that lost what it knew sends all again.
+        os.unlink(os.path.join(self.state, "cursor"))
+        self.ship_all()
+        self.assert_all_arrived()
+
+    def test_whatever_fails_in_between(self):
+        process = self.work("counts")
+        faults = ["refuse", "cut", "silence", None, "silence", "cut", None, "refuse"]
+        self.server.fail = lambda count: faults[count - 1] if count <= len(faults) else None
+        result = self.ship()
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("says: Too many parts (300)", result.stderr)
+        # What was to be sent is as it was, although the daemon knows more by now.
+        with open(os.path.join(self.state, "parcel"), "rb") as file:
+            parcel = file.read()
+        process = self.work("short")
+        while self.server.count < 3:
+            self.assertEqual(self.ship().returncode, 1)
+        with open(os.path.join(self.state, "parcel"), "rb") as file:
+            self.assertEqual(file.read(), parcel)
+        # Without a daemon it still arrives; killed in the middle, too.
+        self.daemon.stop()
+        while self.server.count < len(faults):
+            shipper = subprocess.Popen(self.arguments(), stderr=subprocess.DEVNULL)
+            count = self.server.count
+            wait_for("a block", lambda: self.server.count > count)
+            shipper.kill()
+            shipper.wait()
+        shipper = subprocess.Popen(self.arguments(), stderr=subprocess.DEVNULL)
+        self.addCleanup(self.end, shipper)
+        wait_for("the rest of it", lambda: not os.path.exists(os.path.join(self.state, "parcel")))
+        shipper.kill()
+        shipper.wait()
+        self.daemon.start()
+        self.ship_all()
+        self.assert_all_arrived()
+
+    def test_one_sentence_for_each_mistake(self):
+        def says(sentence, code=1):
+            result = self.ship("--check")
+            self.assertEqual((result.returncode, result.stderr.count("\n")), (code, 1), result.stderr)
+            self.assertRegex(result.stderr, sentence)
+
+        self.configure(url="http://127.0.0.1:1")
+        says("No server answers at http://127.0.0.1:1: .*; nothing is lost")
+        self.configure(url="clickhouse.example:8123")
+        says(r"url needs http:// or https:// and a host \(got 'clickhouse.example:8123'\)", 78)
+        self.configure(more="compresion = gzip\n")
+        says("There is no setting 'compresion'", 78)
+        self.configure()
+        os.chmod(self.password, 0o644)
+        says(r"Others may use the password in \S+ \(mode 0644\): chmod 0600 it", 78)
+        self.write(self.password, "wrong\n", 0o600)
+        os.chmod(self.password, 0o600)
+        says("does not accept user 'default' with this password")
+        self.assertEqual(self.ship().returncode, 1)
+        told = {row["name"]: row for row in json.loads(self.daemon.ctl("ship", "status", self.state + ".status", "--json").out)["rows"]}
+        self.assertIn("does not accept user", told["trouble"]["value"])
+        self.assertEqual((told["retries"]["number"], told["rows"]["number"]), (1, 0))
+        self.write(self.password, PASSWORD, 0o600)
+        self.server.missing = {("work", "delay_ns")}
+        says("has no tracesmith.work.delay_ns: run 'tsctl fleet init'")
+        self.server.missing = ()
+        self.server.tables["rollup"] = [(name, "Int8" if name == "calls" else kind) for name, kind in self.server.tables["rollup"]]
+        says("tracesmith.rollup.calls at .* is not UInt64: somebody changed the table by hand")
+        self.server.tables = tables()
+        self.assertEqual(self.ship("--check").returncode, 0)
+        pem = tracesmith.certificate(self.daemon.directory, "other")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pem)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.configure(url=self.server.url.replace("http:", "https:"))
+        says("The certificate of https://127.0.0.1:[0-9]+ is not trusted")
+        self.daemon.stop()
+        other = Server()
+        self.addCleanup(other.server_close)
+        self.addCleanup(other.shutdown)
+        self.configure(url=other.url)
+        says("No daemon listens on ")
+
+
+if __name__ == "__main__":
+    tracesmith.main()
