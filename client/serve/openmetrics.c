@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/serve/family.h"
+#include "client/ship/status.h"
 #include "core/base/array.h"
 #include "core/base/time.h"
 #include "core/base/utf8.h"
@@ -232,14 +233,29 @@ static void write_processes(FILE *out, const struct openmetrics *metrics)
 	}
 }
 
+/* One without labels but for what a scrape gives it. */
+struct lone {
+	const char *name, *type, *help;
+	enum family_unit unit;
+	uint64_t value;
+};
+
+static void write_lone(FILE *out, const struct openmetrics *metrics, const struct lone *rows,
+		       size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		write_head(out, rows[i].name, unit_of(rows[i].unit), rows[i].type, rows[i].help,
+			   metrics->classic);
+		fprintf(out, PREFIX "%s%s%s ", rows[i].name, unit_of(rows[i].unit),
+			*rows[i].type == 'c' ? "_total" : "");
+		write_value(out, rows[i].unit, rows[i].value);
+	}
+}
+
 static void write_daemon(FILE *out, const struct openmetrics *metrics)
 {
 	const struct openmetrics_daemon *daemon = metrics->daemon;
-	const struct {
-		const char *name, *type, *help;
-		enum family_unit unit;
-		uint64_t value;
-	} rows[] = {
+	const struct lone rows[] = {
 		{ "processes", "gauge", "Processes that use CUDA now", FAMILY_COUNT,
 		  daemon->processes },
 		{ "daemon_cpu", "counter", "CPU time of tracesmithd", FAMILY_NS, daemon->cpu_ns },
@@ -249,19 +265,35 @@ static void write_daemon(FILE *out, const struct openmetrics *metrics)
 	};
 	const char *before = "{";
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		write_head(out, rows[i].name, unit_of(rows[i].unit), rows[i].type, rows[i].help,
-			   metrics->classic);
-		fprintf(out, PREFIX "%s%s%s ", rows[i].name, unit_of(rows[i].unit),
-			*rows[i].type == 'c' ? "_total" : "");
-		write_value(out, rows[i].unit, rows[i].value);
-	}
+	write_lone(out, metrics, rows, ARRAY_SIZE(rows));
 	fprintf(out, "# HELP " PREFIX "daemon%s The daemon that was asked\n",
 		metrics->classic ? "_info" : "");
 	fprintf(out, "# TYPE " PREFIX "daemon%s\n", metrics->classic ? "_info gauge" : " info");
 	fputs(PREFIX "daemon_info", out);
 	write_label(out, &before, "version", daemon->version);
 	fputs("} 1\n", out);
+}
+
+static void write_ship(FILE *out, const struct openmetrics *metrics)
+{
+	const struct status *ship = metrics->ship;
+	uint64_t lag_s = ship ? status_lag_s(ship, metrics->now_s) : 0;
+	const struct lone rows[] = {
+		{ "ship_lag", "gauge", "How far what has arrived at the fleet is behind", FAMILY_NS,
+		  lag_s * NS_PER_S },
+		{ "ship_backlog_minutes", "gauge", "Minutes that are to be shipped", FAMILY_COUNT,
+		  lag_s / 60 },
+		{ "ship_failing", "gauge", "Whether shipping fails now", FAMILY_COUNT,
+		  ship && *ship->trouble },
+		{ "ship_rows", "counter", "Rows shipped", FAMILY_COUNT, ship ? ship->rows : 0 },
+		{ "ship_sent", "counter", "Their size, as sent", FAMILY_BYTES,
+		  ship ? ship->bytes : 0 },
+		{ "ship_lost", "counter", "Time deleted before it was shipped", FAMILY_NS,
+		  ship ? ship->lost_s * NS_PER_S : 0 },
+	};
+
+	if (ship)
+		write_lone(out, metrics, rows, ARRAY_SIZE(rows));
 }
 
 void openmetrics_write(FILE *out, const struct openmetrics *metrics)
@@ -278,6 +310,7 @@ void openmetrics_write(FILE *out, const struct openmetrics *metrics)
 	}
 	write_processes(out, metrics);
 	write_daemon(out, metrics);
+	write_ship(out, metrics);
 	if (!metrics->classic)
 		fputs("# EOF\n", out);
 }

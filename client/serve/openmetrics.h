@@ -30,6 +30,8 @@ struct openmetrics {
 	const struct series *series;
 	const struct part_names *parts;
 	const struct openmetrics_daemon *daemon;
+	const struct status *ship; /* of tracesmith-ship, NULL: there is none */
+	uint64_t now_s;		   /* of CLOCK_REALTIME */
 	bool classic;
 };
 

@@ -28,6 +28,7 @@
 #include "client/serve/token.h"
 #include "client/serve/waits.h"
 #include "client/serve/web.h"
+#include "client/ship/status.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
@@ -72,10 +73,13 @@ static const char *header(const struct server *server, struct MHD_Connection *co
 static int render(struct server *server, bool classic, struct web_answer *answer)
 {
 	struct openmetrics_daemon daemon;
+	struct status ship;
 	const struct openmetrics metrics = {
 		.series = server->series,
 		.parts = &server->parts,
 		.daemon = &daemon,
+		.ship = status_read(STATUS_PATH, &ship) == 0 ? &ship : NULL,
+		.now_s = clock_ns(CLOCK_REALTIME) / NS_PER_S,
 		.classic = classic,
 	};
 	FILE *out;

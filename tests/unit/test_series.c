@@ -12,6 +12,7 @@
 #include "client/serve/listen.h"
 #include "client/serve/openmetrics.h"
 #include "client/serve/token.h"
+#include "client/ship/status.h"
 #include "core/model/core.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -204,12 +205,17 @@ static void a_database_that_was_replaced_starts_anew(void **state)
 	series_free(world.series);
 }
 
+/* tracesmith-ship runs where the text is classic. */
 static char *text_of(struct series *series, struct part_names *parts, bool classic)
 {
 	const struct openmetrics_daemon daemon = { .version = "1.2", .cpu_ns = 1500000000 };
-	const struct openmetrics metrics = {
-		.series = series, .parts = parts, .daemon = &daemon, .classic = classic
-	};
+	const struct status ship = { .until_time = 1000, .rows = 7, .trouble = "It is full" };
+	const struct openmetrics metrics = { .series = series,
+					     .parts = parts,
+					     .daemon = &daemon,
+					     .ship = classic ? &ship : NULL,
+					     .now_s = 1185,
+					     .classic = classic };
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
@@ -290,6 +296,10 @@ static void samples_are_text(void **state)
 	free(text);
 	text = text_of(series, parts, true);
 	assert_non_null(strstr(text, "# TYPE tracesmith_launches_total counter\n"));
+	assert_non_null(strstr(text, "\ntracesmith_ship_lag_seconds 185.000000000\n"));
+	assert_non_null(strstr(text, "\ntracesmith_ship_backlog_minutes 3\n"));
+	assert_non_null(strstr(text, "\ntracesmith_ship_failing 1\n"));
+	assert_non_null(strstr(text, "\ntracesmith_ship_rows_total 7\n"));
 	assert_null(strstr(text, "# UNIT"));
 	assert_null(strstr(text, "# EOF"));
 	free(text);
