@@ -97,7 +97,7 @@ static bool is_newest(const struct boots *boots, const struct boot *boot)
 
 /* With the offset with which rows of the boot were shipped before the state folder was lost: they
  * only replace each other if they have the same times. */
-static int start_boot(struct source *source, struct server *server, const struct boot *boot,
+static int start_boot(struct source *source, struct clickhouse *server, const struct boot *boot,
 		      struct cursor *cursor)
 {
 	uint64_t minute = minute_of(boot->last_ns / NS_PER_S);
@@ -105,7 +105,7 @@ static int start_boot(struct source *source, struct server *server, const struct
 	int r = first_minute(source, boot, 0, &minute);
 
 	if (r >= 0)
-		r = server_wall_offset(server, boot->boot_id, &offset_ns);
+		r = clickhouse_wall_offset(server, boot->boot_id, &offset_ns);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	memcpy(cursor->boot_id, boot->boot_id, sizeof(cursor->boot_id));
@@ -212,7 +212,7 @@ static int fill(struct source *source, const struct boots *boots, const struct b
 	return r < 0 ? r : 0;
 }
 
-static int next_of(struct source *source, struct server *server, const struct boots *boots,
+static int next_of(struct source *source, struct clickhouse *server, const struct boots *boots,
 		   struct cursor *cursor, bool open, struct parcel_plan *plan)
 {
 	const struct boot *boot = find_boot(boots, cursor->boot_id);
@@ -240,7 +240,7 @@ static int next_of(struct source *source, struct server *server, const struct bo
 	return fill(source, boots, boot, cursor, plan);
 }
 
-int plan_next(struct source *source, struct server *server, struct cursor *cursor, bool open,
+int plan_next(struct source *source, struct clickhouse *server, struct cursor *cursor, bool open,
 	      struct parcel_plan *ret)
 {
 	struct boots boots = { 0 };

@@ -2,9 +2,9 @@
 #ifndef TS_CLIENT_SHIP_PLAN_H
 #define TS_CLIENT_SHIP_PLAN_H
 
+#include "client/ship/clickhouse.h"
 #include "client/ship/cursor.h"
 #include "client/ship/parcel.h"
-#include "client/ship/server.h"
 #include "client/ship/source.h"
 
 /* Usually the daemon knows all of a minute when it is over for this long. */
@@ -19,7 +19,7 @@ enum plan_result {
  * The cursor moves to the minute that is planned, and gets the sums that it has now; it counts when
  * the parcel has arrived. `server` is asked for what a lost state folder knew; why() of either says
  * what failed. */
-int plan_next(struct source *source, struct server *server, struct cursor *cursor, bool open,
+int plan_next(struct source *source, struct clickhouse *server, struct cursor *cursor, bool open,
 	      struct parcel_plan *ret);
 
 #endif

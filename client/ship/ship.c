@@ -14,10 +14,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "client/ship/clickhouse.h"
 #include "client/ship/cursor.h"
 #include "client/ship/parcel.h"
 #include "client/ship/plan.h"
-#include "client/ship/server.h"
 #include "client/ship/source.h"
 #include "client/ship/status.h"
 #include "core/base/clock.h"
@@ -33,7 +33,7 @@ struct ship {
 	const char *status_path;
 	int folder;
 	struct source source;
-	struct server *server;
+	struct clickhouse *server;
 	struct cursor cursor;
 	/* As the cursor will be when the parcel has arrived; only of a parcel made by this process:
 	 * of another's, the sums are those of the cursor. */
@@ -74,7 +74,7 @@ static void tell(struct ship *ship)
 	const struct cursor *cursor = &ship->cursor;
 	int64_t until_s = (int64_t)cursor->minute + cursor->wall_offset_ns / (int64_t)NS_PER_S;
 
-	snprintf(status->url, sizeof(status->url), "%s", server_url(ship->server));
+	snprintf(status->url, sizeof(status->url), "%s", clickhouse_url(ship->server));
 	status->pid = (uint64_t)getpid();
 	status->told_time = clock_ns(CLOCK_REALTIME) / NS_PER_S;
 	status->until_time = cursor->minutes ? (uint64_t)until_s : 0;
@@ -163,7 +163,7 @@ int ship_new(const struct settings *settings, const char *state, const char *sta
 	if (r == 0)
 		r = read_state(ship, state);
 	if (r == 0)
-		r = server_new(settings, &ship->server);
+		r = clickhouse_new(settings, &ship->server);
 	if (r < 0)
 		return r;
 	*ret = TAKE(ship);
@@ -174,7 +174,7 @@ struct ship *ship_free(struct ship *ship)
 {
 	if (ship) {
 		source_close(&ship->source);
-		server_free(ship->server);
+		clickhouse_free(ship->server);
 		parcel_free(ship->parcel);
 		closep(&ship->folder);
 	}
@@ -184,10 +184,10 @@ struct ship *ship_free(struct ship *ship)
 
 static int check_server(struct ship *ship)
 {
-	int r = ship->checked ? 0 : server_check(ship->server);
+	int r = ship->checked ? 0 : clickhouse_check(ship->server);
 
 	ship->checked = r == 0;
-	return r < 0 ? trouble(ship, r, server_why(ship->server)) : 0;
+	return r < 0 ? trouble(ship, r, clickhouse_why(ship->server)) : 0;
 }
 
 static int open_source(struct ship *ship)
@@ -209,8 +209,12 @@ static int explain(struct ship *ship, int error)
 {
 	if (*ship->source.why)
 		return trouble(ship, error, ship->source.why);
-	if (*server_why(ship->server))
-		return trouble(ship, error, server_why(ship->server));
+	if (*clickhouse_why(ship->server))
+		return trouble(ship, error, clickhouse_why(ship->server));
+	if (error == -EPROTO)
+		return trouble(ship, error,
+			       "The daemon is of another version than "
+			       "tracesmith-ship: restart it if it was upgraded");
 	return trouble_of_state(ship, error, "write a parcel");
 }
 
@@ -226,6 +230,7 @@ static int make_parcel(struct ship *ship, bool open)
 	if (r < 0)
 		return r;
 	ship->source.why[0] = '\0';
+	clickhouse_forget_why(ship->server);
 	ship->planned = ship->cursor;
 	r = plan_next(&ship->source, ship->server, &ship->planned, open, &plan);
 	if (r == PLAN_WAIT)
@@ -307,11 +312,11 @@ static int send_parcel(struct ship *ship)
 		snprintf(token, sizeof(token), "%s/%s/%" PRIu64 "/%s/%" PRIu32,
 			 ship->settings->host, parcel->boot_id, parcel->told_ns, block.table,
 			 block.number);
-		r = server_insert(ship->server, parcel, &block, token);
+		r = clickhouse_insert(ship->server, parcel, &block, token);
 		if (r < 0) {
 			*parcel = before;
 			ship->checked = false;
-			return trouble(ship, r, server_why(ship->server));
+			return trouble(ship, r, clickhouse_why(ship->server));
 		}
 	}
 	return r < 0 ? r : finish_parcel(ship);
@@ -330,7 +335,7 @@ static int turn(struct ship *ship, bool open)
 static void be_well(struct ship *ship)
 {
 	if (*ship->status.trouble)
-		log_info("Shipping to %s again", server_url(ship->server));
+		log_info("Shipping to %s again", clickhouse_url(ship->server));
 	ship->status.trouble[0] = '\0';
 	ship->retry_s = RETRY_FIRST_S;
 }
@@ -350,11 +355,22 @@ static int run_once(struct ship *ship)
 	return r < 0 ? r : 0;
 }
 
+/* Until there may be something to do. Our clock is the daemon's. */
+static unsigned int wait_s(const struct ship *ship)
+{
+	uint64_t now_s = clock_ns(CLOCK_MONOTONIC) / NS_PER_S;
+	uint64_t due_s = ship->planned.minute + PARCEL_SECONDS + PLAN_SETTLED_S;
+
+	if (due_s < now_s + LOOK_S || due_s > now_s + 2 * PARCEL_SECONDS)
+		return LOOK_S;
+	return (unsigned int)(due_s - now_s);
+}
+
 int ship_run(struct ship *ship, bool once)
 {
 	int r;
 
-	log_info("Shipping to %s as host '%s'", server_url(ship->server), ship->settings->host);
+	log_info("Shipping to %s as host '%s'", clickhouse_url(ship->server), ship->settings->host);
 	if (once)
 		return run_once(ship);
 	for (;;) {
@@ -367,7 +383,7 @@ int ship_run(struct ship *ship, bool once)
 		if (r == 0)
 			continue;
 		tell(ship);
-		sleep(r < 0 ? ship->retry_s : LOOK_S);
+		sleep(r < 0 ? ship->retry_s : wait_s(ship));
 		if (r < 0)
 			ship->retry_s =
 				2 * ship->retry_s < RETRY_LAST_S ? 2 * ship->retry_s : RETRY_LAST_S;

@@ -87,7 +87,7 @@ static void values_are_read_back(void **state)
 {
 	struct rowbinary rows = { 0 };
 	struct reader reader;
-	char long_text[300];
+	char long_text[201];
 
 	memset(long_text, 'x', sizeof(long_text) - 1);
 	long_text[sizeof(long_text) - 1] = '\0';

@@ -1,5 +1,5 @@
-/* Server: libcurl, and ClickHouse's words for what is wrong, in ours. */
-#include "client/ship/server.h"
+/* Clickhouse: libcurl, and ClickHouse's words for what is wrong, in ours. */
+#include "client/ship/clickhouse.h"
 
 #include <ctype.h>
 #include <curl/curl.h>
@@ -40,7 +40,7 @@ enum {
 	CODE_AUTHENTICATION = 516,
 };
 
-struct server {
+struct clickhouse {
 	const struct settings *settings;
 	CURL *curl;
 	struct curl_slist *headers;
@@ -55,7 +55,7 @@ struct server {
 	uint64_t from, at, left;
 };
 
-__attribute__((format(printf, 3, 4))) static int fail(struct server *server, int error,
+__attribute__((format(printf, 3, 4))) static int fail(struct clickhouse *server, int error,
 						      const char *format, ...)
 {
 	char text[WHY_BYTES / 3];
@@ -68,19 +68,24 @@ __attribute__((format(printf, 3, 4))) static int fail(struct server *server, int
 	return error;
 }
 
-const char *server_why(const struct server *server)
+const char *clickhouse_why(const struct clickhouse *server)
 {
 	return server->why;
 }
 
-const char *server_url(const struct server *server)
+void clickhouse_forget_why(struct clickhouse *server)
+{
+	server->why[0] = '\0';
+}
+
+const char *clickhouse_url(const struct clickhouse *server)
 {
 	return server->settings->urls[server->url];
 }
 
 static size_t on_answer(char *bytes, size_t one, size_t size, void *data)
 {
-	struct server *server = data;
+	struct clickhouse *server = data;
 	size_t room = ANSWER_MAX - server->answer_size;
 	size_t taken = size < room ? size : room;
 
@@ -92,7 +97,7 @@ static size_t on_answer(char *bytes, size_t one, size_t size, void *data)
 
 static size_t on_read(char *bytes, size_t one, size_t size, void *data)
 {
-	struct server *server = data;
+	struct clickhouse *server = data;
 	size_t wanted = size < server->left ? size : (size_t)server->left;
 	ssize_t n = pread(server->fd, bytes, wanted, (off_t)server->at);
 
@@ -106,7 +111,7 @@ static size_t on_read(char *bytes, size_t one, size_t size, void *data)
 /* A connection that was kept open may turn out to be gone after a part was written. */
 static int on_seek(void *data, curl_off_t offset, int origin)
 {
-	struct server *server = data;
+	struct clickhouse *server = data;
 	uint64_t to = server->from + (uint64_t)offset;
 
 	if (origin != SEEK_SET || offset < 0 || to > server->at + server->left)
@@ -116,7 +121,7 @@ static int on_seek(void *data, curl_off_t offset, int origin)
 	return CURL_SEEKFUNC_OK;
 }
 
-static int add_header(struct server *server, const char *name, const char *value)
+static int add_header(struct clickhouse *server, const char *name, const char *value)
 {
 	struct curl_slist *list;
 	char *line;
@@ -132,7 +137,7 @@ static int add_header(struct server *server, const char *name, const char *value
 	return 0;
 }
 
-static int set_headers(struct server *server)
+static int set_headers(struct clickhouse *server)
 {
 	const struct settings *settings = server->settings;
 	int r = add_header(server, "X-ClickHouse-User", settings->user);
@@ -147,7 +152,7 @@ static int set_headers(struct server *server)
 	return r;
 }
 
-static void set_options(struct server *server)
+static void set_options(struct clickhouse *server)
 {
 	const struct settings *settings = server->settings;
 	CURL *curl = server->curl;
@@ -175,7 +180,7 @@ static void set_options(struct server *server)
 	}
 }
 
-struct server *server_free(struct server *server)
+struct clickhouse *clickhouse_free(struct clickhouse *server)
 {
 	if (server) {
 		curl_easy_cleanup(server->curl);
@@ -186,9 +191,9 @@ struct server *server_free(struct server *server)
 	return NULL;
 }
 
-int server_new(const struct settings *settings, struct server **ret)
+int clickhouse_new(const struct settings *settings, struct clickhouse **ret)
 {
-	_cleanup_(server_freep) struct server *server = calloc(1, sizeof(*server));
+	_cleanup_(clickhouse_freep) struct clickhouse *server = calloc(1, sizeof(*server));
 	int r;
 
 	if (!server)
@@ -208,10 +213,10 @@ int server_new(const struct settings *settings, struct server **ret)
 }
 
 /* Whether it is about how the server is reached, so that another one may be better. */
-static int explain_curl(struct server *server, CURLcode code)
+static int explain_curl(struct clickhouse *server, CURLcode code)
 {
 	const char *said = *server->error ? server->error : curl_easy_strerror(code);
-	const char *url = server_url(server);
+	const char *url = clickhouse_url(server);
 
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
@@ -232,7 +237,7 @@ static int explain_curl(struct server *server, CURLcode code)
 }
 
 /* The first line of what it says, without the rest of what only its developers read. */
-static const char *said(const struct server *server, char text[SAID_BYTES])
+static const char *said(const struct clickhouse *server, char text[SAID_BYTES])
 {
 	const char *from = strstr(server->answer, "DB::Exception: ");
 	const char *end;
@@ -244,9 +249,9 @@ static const char *said(const struct server *server, char text[SAID_BYTES])
 	return text;
 }
 
-static int explain_answer(struct server *server, long status)
+static int explain_answer(struct clickhouse *server, long status)
 {
-	const char *at = strstr(server->answer, "Code: "), *url = server_url(server);
+	const char *at = strstr(server->answer, "Code: "), *url = clickhouse_url(server);
 	int code = at ? atoi(at + strlen("Code: ")) : 0;
 	char text[SAID_BYTES];
 
@@ -282,7 +287,7 @@ static int explain_answer(struct server *server, long status)
 }
 
 /* The answer is in server->answer. */
-static int run(struct server *server, const char *url)
+static int run(struct clickhouse *server, const char *url)
 {
 	CURLcode code;
 	long status = 0;
@@ -297,13 +302,13 @@ static int run(struct server *server, const char *url)
 	return status == 200 ? 0 : explain_answer(server, status);
 }
 
-static int ask(struct server *server, const char *statement)
+static int ask(struct clickhouse *server, const char *statement)
 {
 	curl_easy_setopt(server->curl, CURLOPT_HTTPHEADER, server->headers);
 	curl_easy_setopt(server->curl, CURLOPT_POST, 1L);
 	curl_easy_setopt(server->curl, CURLOPT_POSTFIELDS, statement);
 	curl_easy_setopt(server->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(statement));
-	return run(server, server_url(server));
+	return run(server, clickhouse_url(server));
 }
 
 /* In quotes of ClickHouse's; NULL: no memory. */
@@ -321,7 +326,7 @@ static char *quote(const char *text)
 	return quoted;
 }
 
-int server_wall_offset(struct server *server, const char *boot_id, int64_t *ret)
+int clickhouse_wall_offset(struct clickhouse *server, const char *boot_id, int64_t *ret)
 {
 	_cleanup_(freep) char *host = quote(server->settings->host), *boot = quote(boot_id);
 	_cleanup_(freep) char *statement = NULL;
@@ -374,7 +379,7 @@ static int find_column(const char *answer, const char *table, const char *name, 
 	return -ENOENT;
 }
 
-static int check_column(struct server *server, const struct table *table, const char *name,
+static int check_column(struct clickhouse *server, const struct table *table, const char *name,
 			const char *type)
 {
 	const char *database = server->settings->database;
@@ -382,15 +387,15 @@ static int check_column(struct server *server, const struct table *table, const 
 
 	if (r == -ENOENT)
 		return fail(server, r, "%s has no %s.%s.%s: run 'tsctl fleet init'",
-			    server_url(server), database, table->name, name);
+			    clickhouse_url(server), database, table->name, name);
 	if (r > 0)
 		return fail(server, -ENOENT,
 			    "%s.%s.%s at %s is not %s: somebody changed the table by hand",
-			    database, table->name, name, server_url(server), type);
+			    database, table->name, name, clickhouse_url(server), type);
 	return 0;
 }
 
-static int check_tables(struct server *server)
+static int check_tables(struct clickhouse *server)
 {
 	_cleanup_(freep) char *statement = NULL;
 	int r;
@@ -418,19 +423,19 @@ static int check_tables(struct server *server)
 	return r;
 }
 
-static int check_version(struct server *server)
+static int check_version(struct clickhouse *server)
 {
 	int major, minor, r = ask(server, "SELECT version()");
 
 	if (r < 0)
 		return r;
 	if (sscanf(server->answer, "%d.%d", &major, &minor) != 2)
-		return fail(server, -EPROTO, "%s is no ClickHouse server", server_url(server));
+		return fail(server, -EPROTO, "%s is no ClickHouse server", clickhouse_url(server));
 	server->version = major * 1000 + minor;
 	return 0;
 }
 
-int server_check(struct server *server)
+int clickhouse_check(struct clickhouse *server)
 {
 	int r = 0;
 
@@ -444,7 +449,8 @@ int server_check(struct server *server)
 }
 
 /* To be freed; NULL: no memory. */
-static char *make_url(struct server *server, const struct parcel_block *block, const char *token)
+static char *make_url(struct clickhouse *server, const struct parcel_block *block,
+		      const char *token)
 {
 	_cleanup_(freep) char *statement = NULL;
 	char *url = NULL, *query, *name, quorum[64] = "", *deduplicate = NULL;
@@ -462,7 +468,7 @@ static char *make_url(struct server *server, const struct parcel_block *block, c
 	if (name && asprintf(&deduplicate, "&insert_deduplication_token=%s", name) < 0)
 		deduplicate = NULL;
 	if (query && deduplicate &&
-	    asprintf(&url, "%s/?query=%s&insert_distributed_sync=1%s%s%s", server_url(server),
+	    asprintf(&url, "%s/?query=%s&insert_distributed_sync=1%s%s%s", clickhouse_url(server),
 		     query, quorum, server->version >= KNOWS_ASYNC ? "&async_insert=0" : "",
 		     server->version >= KNOWS_TOKEN ? deduplicate : "") < 0)
 		url = NULL;
@@ -472,8 +478,8 @@ static char *make_url(struct server *server, const struct parcel_block *block, c
 	return url;
 }
 
-int server_insert(struct server *server, const struct parcel *parcel,
-		  const struct parcel_block *block, const char *token)
+int clickhouse_insert(struct clickhouse *server, const struct parcel *parcel,
+		      const struct parcel_block *block, const char *token)
 {
 	_cleanup_(freep) char *url = make_url(server, block, token);
 	struct curl_slist encoding = { .next = server->headers };
