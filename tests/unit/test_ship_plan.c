@@ -289,7 +289,7 @@ static void a_minute_that_has_grown_comes_again(void **state)
 	expect_minute(&cursor, 1, now - 4);
 	world.minute[0].sum++;
 	world.minute[1].sum--; /* retention takes it away */
-	add(1, now - 20, 1);   /* a call that began before all others has returned */
+	add(1, now - 20, 1);   /* one that started before all others has returned */
 	assert_int_equal(next(&cursor, false, &plan), PLAN_READY);
 	assert_int_equal(plan.about.minute, now - 3);
 	assert_int_equal(plan.again_count, 2);
