@@ -38,6 +38,8 @@
  * MB and the program itself 30, and temporary files, which a sort of a million long rows fills. */
 #define LIMIT_QUERY_MEMORY  (256 << 20)
 #define LIMIT_QUERY_SCRATCH (256 << 20)
+/* What a fleet's server may answer to one statement. */
+#define LIMIT_FLEET_ANSWER (256 << 20)
 /* Processes selected one by one for a recording. */
 #define LIMIT_RECORD_PIDS 4096
 /* Rows of sums that a query over exact times makes in memory, of 72 bytes plus at most 72 to find

@@ -33,7 +33,7 @@ else()
   set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_NAME tracesmith)
   set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_DEPENDS "systemd")
-  set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_SUGGESTS "libmicrohttpd12, librsvg2-2, python3-tracesmith") # tsctl loads the first two
+  set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_SUGGESTS "libmicrohttpd12, librsvg2-2, libcurl4, python3-tracesmith") # tsctl loads the first three
   foreach(script postinst prerm postrm)
     list(APPEND CPACK_DEBIAN_UNSPECIFIED_PACKAGE_CONTROL_EXTRA ${debian}/${script})
   endforeach()

@@ -387,6 +387,10 @@ static const struct {
 	{ OPTION_NUMBER_LISTEN, offsetof(struct options, listen) },
 	{ OPTION_NUMBER_TOKEN, offsetof(struct options, token) },
 	{ OPTION_NUMBER_TLS, offsetof(struct options, tls) },
+	{ OPTION_NUMBER_URL, offsetof(struct options, url) },
+	{ OPTION_NUMBER_PASSWORD_FILE, offsetof(struct options, password_file) },
+	{ OPTION_NUMBER_JOB, offsetof(struct options, job) },
+	{ OPTION_NUMBER_HOST, offsetof(struct options, host) },
 };
 
 static int read_text(struct options *options, int number, const char *text)
@@ -398,6 +402,21 @@ static int read_text(struct options *options, int number, const char *text)
 		return *text ? 0 : -EINVAL;
 	}
 	return 0;
+}
+
+static int read_rank(struct options *options, const char *text)
+{
+	return number_parse(text, INT32_MAX, &options->rank);
+}
+
+/* It becomes a part of statements. */
+static int read_cluster(struct options *options, const char *text)
+{
+	static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					 "0123456789_";
+
+	options->cluster = text;
+	return *text && !text[strspn(text, characters)] ? 0 : -EINVAL;
 }
 
 static int (*const readers[OPTION_COUNT])(struct options *options, const char *text) = {
@@ -429,6 +448,8 @@ static int (*const readers[OPTION_COUNT])(struct options *options, const char *t
 	[OPTION_NUMBER_FAIL_OVER] = read_fail_over,
 	[OPTION_NUMBER_TOLERANCE] = read_tolerance,
 	[OPTION_NUMBER_COPY_BANDWIDTH] = read_copy_bandwidth,
+	[OPTION_NUMBER_RANK] = read_rank,
+	[OPTION_NUMBER_CLUSTER] = read_cluster,
 };
 
 const struct option_form option_forms[OPTION_COUNT] = {
@@ -495,6 +516,7 @@ static int refuse(const struct option_form *form, const char *text)
 		{ "LIST", "a list of records, e.g. kernels,copies or +syncs" },
 		{ "WHICH", "none, sampled or all" },
 		{ "[FOR]", "no value, or 'spreadsheet'" },
+		{ "CLUSTER", "a name of letters, digits and _" },
 		{ "X", "a speed, e.g. 0.1, 10 or max" },
 		{ "FACTOR", "a factor above 0, e.g. 2x" },
 	};

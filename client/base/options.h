@@ -90,6 +90,12 @@
 	X(ONCE, "once", 0, NULL, "print what it shows once, and end")                              \
 	X(FOLLOW, "follow", 0, NULL, "draw it again every second, until Ctrl-C")                   \
 	X(MARKDOWN, "md", 0, NULL, "write Markdown, without pictures")                             \
+	X(URL, "url", 0, "URL", "the fleet's ClickHouse: http://USER@HOST:8123/DATABASE")          \
+	X(PASSWORD_FILE, "password-file", 0, "FILE", "its password, in a file of mode 0600")       \
+	X(CLUSTER, "cluster", 0, "CLUSTER", "the name of the cluster in the server's settings")    \
+	X(JOB, "job", 0, "JOB", "only processes of this job")                                      \
+	X(HOST, "host", 0, "HOST", "only this host")                                               \
+	X(RANK, "rank", 0, "N", "only this rank")                                                  \
 	X(OUTPUT, "output", 'o', "FILE", "write to FILE, or to standard output with '-'")
 
 enum option_number {
@@ -117,6 +123,7 @@ _Static_assert(OPTION_COUNT <= 128, "an option is a bit of a set");
 	 OPTION(NO_SYNC) | OPTION(COPY_BANDWIDTH) | OPTION(DEVICES) | OPTION(GRAPH))
 #define OPTIONS_BY     (OPTION(BY_STACK) | OPTION(BY_STREAM) | OPTION(BY))
 #define OPTIONS_ROWS   (OPTION(LIMIT) | OPTION(SORT) | OPTION(NAME) | OPTION(USER))
+#define OPTIONS_FLEET  (OPTION(URL) | OPTION(PASSWORD_FILE))
 #define OPTIONS_RECORD (OPTION(RECORDS) | OPTION(STACKS) | OPTION(BUDGET))
 
 struct option_form {
@@ -166,6 +173,8 @@ struct options {
 	uint64_t wait_ns;     /* 0: no limit */
 	uint64_t patience_ms; /* until a daemon that says nothing is given up; 0: never */
 	const char *listen, *token, *tls;
+	const char *url, *password_file, *cluster, *job, *host; /* NULL: not given */
+	uint64_t rank;
 	bool spreadsheet; /* for whom --csv is */
 	uint64_t for_ns;
 	uint32_t records; /* enum ts_records; 0: not given, also for the next two */

@@ -52,6 +52,7 @@ int cmd_report(const struct options *options, int count, char **argument);
 int cmd_diff(const struct options *options, int count, char **argument);
 int cmd_replay(const struct options *options, int count, char **argument);
 int cmd_serve(const struct options *options, int count, char **argument);
+int cmd_fleet(const struct options *options, int count, char **argument);
 int cmd_answer(const struct options *options, int count, char **argument);
 int cmd_version(const struct options *options, int count, char **argument);
 int cmd_help(const struct options *options, int count, char **argument);

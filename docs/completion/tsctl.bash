@@ -139,6 +139,10 @@ _tsctl()
 			"$tsctl" oom --csv 2>/dev/null | sed -n '2,$s/,.*//p' || echo show)" -- "$word")
 	elif [ "$verb" = ship ]; then
 		mapfile -t COMPREPLY < <(compgen -W status -- "$word")
+	elif [ "$verb" = fleet ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$([ "$previous" = query ] &&
+			echo list && "$tsctl" fleet query list --csv | sed -n '2,$s/,.*//p' ||
+			echo init query sql)" -- "$word")
 	elif [ "$verb" = query ]; then
 		mapfile -t COMPREPLY < <(compgen -W "list $("$tsctl" query list --csv 2>/dev/null |
 			sed -n '2,$s/,.*//p')" -- "$word")

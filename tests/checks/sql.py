@@ -6,7 +6,7 @@ import re
 import tree
 
 # What shows a user how to ask.
-EXAMPLE = re.compile(r"tsctl sql ['\\\"]+SELECT")
+EXAMPLE = re.compile(r"tsctl (?:fleet )?sql ['\\\"]+SELECT")
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 SQL = re.compile(r"\b(SELECT\b.|INSERT (OR|INTO)|DELETE FROM|UPDATE \w+ SET|CREATE (TABLE|INDEX|VIEW)|PRAGMA \w)")
 

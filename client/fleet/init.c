@@ -1,0 +1,133 @@
+/* Fleet init: applies the steps that the server lacks. What was interrupted goes on where it was:
+ * every statement of a step may be repeated, and a step counts when all of it is done. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/base/complain.h"
+#include "client/fleet/fill.h"
+#include "client/fleet/fleet.h"
+#include "client/fleet/state.h"
+
+static int run(void *data, const char *statement)
+{
+	return server_ask(data, statement);
+}
+
+static int run_filled(struct server *server, const char *query, const struct fill *fills)
+{
+	_cleanup_(freep) char *statement = fill_in(source_query(query), fills);
+
+	if (!statement) {
+		complain("Not enough memory");
+		return -ENOMEM;
+	}
+	return server_ask(server, statement);
+}
+
+static int make_database(struct server *server, const char *cluster)
+{
+	char on[128] = "";
+	const struct fill fills[] = {
+		{ "database", server->place.database, false },
+		{ "on", on, false },
+		{ 0 },
+	};
+
+	if (cluster)
+		snprintf(on, sizeof(on), " ON CLUSTER %s", cluster);
+	return run_filled(server, "create-database", fills);
+}
+
+static int note_step(struct server *server, unsigned version, const char *cluster)
+{
+	char number[16];
+	const struct fill fills[] = {
+		{ "database", server->place.database, false },
+		{ "version", number, false },
+		{ "by", "tsctl " TS_VERSION, true },
+		{ 0 },
+	};
+	int r;
+
+	snprintf(number, sizeof(number), "%u", version);
+	server->settings = cluster ? "&insert_distributed_sync=1" : NULL;
+	r = run_filled(server, "applied", fills);
+	server->settings = NULL;
+	return r;
+}
+
+static int apply(struct server *server, const struct state *state,
+		 const struct schema_target *target)
+{
+	int r = state->version ? 0 : make_database(server, target->cluster);
+
+	for (unsigned i = state->version; r == 0 && source_steps[i].name; i++) {
+		r = schema_statements(&source_steps[i], target, run, server);
+		if (r == -ENOMEM)
+			complain("Not enough memory");
+		if (r == 0)
+			r = note_step(server, i + 1, target->cluster);
+		if (r == 0)
+			printf("applied %s.sql\n", source_steps[i].name);
+	}
+	return r;
+}
+
+static int check_form(const struct server *server, const struct state *state, const char *cluster)
+{
+	if (!state->there || state->distributed == !!cluster)
+		return 0;
+	complain(cluster ? "The tables in '%s' of %s are those of one node: take another database "
+			   "for a cluster"
+			 : "The tables in '%s' of %s are those of a cluster: give its name, "
+			   "--cluster",
+		 server->place.database, server->place.base);
+	return -EINVAL;
+}
+
+static unsigned newest_step(void)
+{
+	unsigned count = 0;
+
+	while (source_steps[count].name)
+		count++;
+	return count;
+}
+
+static int check_version(const struct server *server, const struct state *state)
+{
+	if (state->version <= newest_step())
+		return 0;
+	complain(
+		"The fleet in '%s' of %s has version %u, and this tsctl knows %u: take a newer one",
+		server->place.database, server->place.base, state->version, newest_step());
+	return -EINVAL;
+}
+
+int fleet_init(const struct options *options)
+{
+	_cleanup_(server_freep) struct server *server = NULL;
+	struct schema_target target;
+	struct state state;
+	int r = server_open(options, &server);
+
+	if (r < 0)
+		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
+	target = state_target(server, options->cluster);
+	r = state_read(server, &state);
+	if (r == 0)
+		r = check_form(server, &state, options->cluster);
+	if (r == 0)
+		r = check_version(server, &state);
+	if (r == 0)
+		r = state_check(server, &state, &target);
+	if (r == 0)
+		r = apply(server, &state, &target);
+	if (r < 0)
+		return EXIT_FAILED;
+	printf("'%s' at %s has version %u (ClickHouse %s%s%s)\n", server->place.database,
+	       server->place.base, newest_step(), server->version,
+	       options->cluster ? ", cluster " : "", options->cluster ? options->cluster : "");
+	return EXIT_DONE;
+}

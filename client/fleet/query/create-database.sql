@@ -1,0 +1,4 @@
+-- the database
+--
+-- internal
+CREATE DATABASE IF NOT EXISTS :database:on

@@ -1,0 +1,4 @@
+-- the version of the server
+--
+-- internal
+SELECT version() AS version

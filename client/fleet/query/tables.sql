@@ -1,0 +1,4 @@
+-- the tables of the database
+--
+-- internal
+SELECT name, engine FROM system.tables WHERE database = :database ORDER BY name

@@ -1,0 +1,4 @@
+-- the newest step that was applied
+--
+-- internal
+SELECT max(version) AS version FROM :database.version

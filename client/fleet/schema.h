@@ -1,0 +1,39 @@
+/* schema.h: the steps of systemd/clickhouse/ as statements for the server at hand, and the columns
+ * that they make.
+ *
+ * A step's file is written for one node of today: this is all that is changed for another. */
+#ifndef TS_CLIENT_FLEET_SCHEMA_H
+#define TS_CLIENT_FLEET_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/fleet/source.h"
+
+struct schema_target {
+	const char *database;
+	const char *cluster; /* NULL: one node */
+	bool old;	     /* without LowCardinality, CODEC, TTL and settings of tables */
+};
+
+/* Calls `each` for every statement of a step, in order, until it returns other than 0. */
+int schema_statements(const struct source *step, const struct schema_target *target,
+		      int (*each)(void *data, const char *statement), void *data);
+
+struct schema_column {
+	const char *table, *name, *type; /* as the server calls them */
+};
+
+/* Of all steps up to `version`. */
+struct schema {
+	struct schema_column *column;
+	size_t count, room;
+	char **text; /* what they point to */
+	size_t text_count, text_room;
+};
+
+int schema_add(struct schema *schema, const char *table, const char *name, const char *type);
+int schema_expect(unsigned version, const struct schema_target *target, struct schema *ret);
+void schema_done(struct schema *schema);
+
+#endif

@@ -1,0 +1,168 @@
+/* State: what the server's own tables say of ours, against what the steps make. */
+#include "client/fleet/state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/base/complain.h"
+#include "client/fleet/fill.h"
+#include "client/fleet/tsv.h"
+
+struct schema_target state_target(const struct server *server, const char *cluster)
+{
+	return (struct schema_target){
+		.database = server->place.database,
+		.cluster = cluster,
+		.old = server->number < STATE_MODERN,
+	};
+}
+
+static int ask(struct server *server, const char *query, bool quoted, struct tsv *ret)
+{
+	const struct fill fills[] = { { "database", server->place.database, quoted }, { 0 } };
+	_cleanup_(freep) char *statement = fill_in(source_query(query), fills);
+	int r;
+
+	if (!statement) {
+		complain("Not enough memory");
+		return -ENOMEM;
+	}
+	r = server_ask(server, statement);
+	if (r == 0 && tsv_open(ret, server->answer) < 0) {
+		complain("Cannot interpret the answer of %s", server->place.base);
+		r = -EPROTO;
+	}
+	return r;
+}
+
+int state_read(struct server *server, struct state *ret)
+{
+	struct tsv answer;
+	struct state state = { 0 };
+	int r = ask(server, "tables", true, &answer);
+
+	if (r < 0)
+		return r;
+	while (tsv_next(&answer) == 1) {
+		if (answer.columns != 2 || strcmp(answer.cell[0], "version") != 0)
+			continue;
+		state.there = true;
+		state.distributed = strcmp(answer.cell[1], "Distributed") == 0;
+	}
+	if (state.there) {
+		r = ask(server, "version", false, &answer);
+		if (r < 0)
+			return r;
+		if (tsv_next(&answer) == 1)
+			state.version = (unsigned)strtoul(answer.cell[0], NULL, 10);
+	}
+	*ret = state;
+	return 0;
+}
+
+static int order(const void *one, const void *other)
+{
+	const struct schema_column *a = one, *b = other;
+	int by = strcmp(a->table, b->table);
+
+	return by ? by : strcmp(a->name, b->name);
+}
+
+/* What the server has: in the schema's form. */
+static int read_columns(struct server *server, struct schema *ret)
+{
+	struct tsv answer;
+	int r = ask(server, "columns", true, &answer);
+
+	while (r >= 0 && (r = tsv_next(&answer)) == 1)
+		r = answer.columns == 3
+			    ? schema_add(ret, answer.cell[0], answer.cell[1], answer.cell[2])
+			    : -EPROTO;
+	return r;
+}
+
+static const struct schema_column *find(const struct schema *schema,
+					const struct schema_column *column)
+{
+	return bsearch(column, schema->column, schema->count, sizeof(*column), order);
+}
+
+static bool has_table(const struct schema *schema, const char *table)
+{
+	for (size_t i = 0; i < schema->count; i++)
+		if (strcmp(schema->column[i].table, table) == 0)
+			return true;
+	return false;
+}
+
+static int differs(const struct server *server, const struct schema_column *column, const char *how,
+		   const char *type)
+{
+	complain("Table '%s.%s' was changed by hand: column '%s' %s%s. Undo that, or take another "
+		 "database",
+		 server->place.database, column->table, column->name, how, type);
+	return -EINVAL;
+}
+
+static int compare(const struct server *server, const struct state *state,
+		   const struct schema *wanted, const struct schema *found)
+{
+	const struct schema_column *column, *other;
+
+	for (size_t i = 0; i < wanted->count; i++) {
+		column = &wanted->column[i];
+		other = find(found, column);
+		if (!other && !state->version && !has_table(found, column->table))
+			continue;
+		if (!other)
+			return differs(server, column, "is missing", "");
+		if (strcmp(other->type, column->type) != 0)
+			return differs(server, other, "is a ", other->type);
+	}
+	for (size_t i = 0; i < found->count; i++) {
+		column = &found->column[i];
+		if (has_table(wanted, column->table) && !find(wanted, column))
+			return differs(server, column, "was added", "");
+	}
+	return 0;
+}
+
+int state_check(struct server *server, const struct state *state,
+		const struct schema_target *target)
+{
+	_cleanup_(schema_done) struct schema wanted = { 0 }, found = { 0 };
+	int r = schema_expect(state->version ? state->version : 1, target, &wanted);
+
+	if (r == 0)
+		r = read_columns(server, &found);
+	if (r < 0) {
+		if (r == -ENOMEM || r == -EPROTO)
+			complain("Cannot read the columns of '%s': %s", target->database,
+				 strerror(-r));
+		return r;
+	}
+	if (wanted.count)
+		qsort(wanted.column, wanted.count, sizeof(*wanted.column), order);
+	if (found.count)
+		qsort(found.column, found.count, sizeof(*found.column), order);
+	return compare(server, state, &wanted, &found);
+}
+
+int state_need(struct server *server)
+{
+	struct state state;
+	int r = state_read(server, &state);
+
+	if (r < 0)
+		return r;
+	if (!state.version) {
+		complain(
+			"There is no fleet in the database '%s' of %s: 'tsctl fleet init' makes it",
+			server->place.database, server->place.base);
+		return -ENOENT;
+	}
+	server->database_used = true;
+	return 0;
+}

@@ -1,0 +1,31 @@
+/* state.h: what a database has of the fleet's tables. */
+#ifndef TS_CLIENT_FLEET_STATE_H
+#define TS_CLIENT_FLEET_STATE_H
+
+#include <stdbool.h>
+
+#include "client/fleet/schema.h"
+#include "client/fleet/server.h"
+
+/* The first release series with all that the steps' files use (struct server). */
+#define STATE_MODERN 22003
+
+struct state {
+	bool there, distributed; /* the table `version` is, and is one over a cluster's */
+	unsigned version;	 /* 0: no step is complete */
+};
+
+/* How the tables are made for this server. */
+struct schema_target state_target(const struct server *server, const char *cluster);
+/* A negative errno: it is printed. */
+int state_read(struct server *server, struct state *ret);
+/* Whether the tables are as the steps make them: -EINVAL: not, and it is printed where they
+ * differ. Without a version, those that are there. */
+int state_check(struct server *server, const struct state *state,
+		const struct schema_target *target);
+
+/* Reads the state for asking: -ENOENT, and it is printed: there is no fleet, or not of a version
+ * that this tsctl knows. */
+int state_need(struct server *server);
+
+#endif

@@ -1,0 +1,25 @@
+/* tsctl fleet: the data of many hosts, in ClickHouse. */
+#include <string.h>
+
+#include "client/fleet/fleet.h"
+#include "client/verbs/command.h"
+
+int cmd_fleet(const struct options *options, int count, char **argument)
+{
+	const char *what = argument[0];
+	bool init = strcmp(what, "init") == 0;
+
+	if (init && count == 1)
+		return fleet_init(options);
+	if (strcmp(what, "query") == 0 && count == 2)
+		return fleet_query(options, argument[1]);
+	if (strcmp(what, "sql") == 0 && count == 2)
+		return fleet_sql(options, argument[1]);
+	if (strcmp(what, "query") == 0 || strcmp(what, "sql") == 0)
+		complain("Missing argument: see 'tsctl fleet --help'");
+	else if (init)
+		complain("Too many arguments: see 'tsctl fleet --help'");
+	else
+		complain("'%s' is none of init, query and sql: see 'tsctl fleet --help'", what);
+	return EXIT_USAGE;
+}

@@ -1,0 +1,305 @@
+#!/usr/bin/python3
+"""A fleet in ClickHouse: tsctl makes the tables and asks them, on one node of 18.16, on a cluster of 2 × 2 nodes with
+ZooKeeper, and on 26.7. The hosts are made up."""
+import http.server
+import json
+import os
+import subprocess
+import threading
+import time
+import unittest
+
+import clickhouse
+import fleet_hosts
+from tracesmith import BUILD, Result, wait_for
+
+DATABASE = "fleet"
+GPUS, MINUTES = 4, 8
+# Quotes, a backslash, a tab and a letter of four bytes.
+ODD_HOST, ODD_JOB = "gpü'\"\\1\t𝛌", "j'o\\b 𝛌"
+SLOW, LATE = 9, 14
+
+
+def ctl(server, *arguments, database=DATABASE, password=clickhouse.PASSWORD):
+    path = os.path.join(server.directory, "password")
+    with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+        file.write(password + "\n")
+    environment = dict(os.environ, TRACESMITH_FLEET_URL=f"{server.url}/{database}", TRACESMITH_FLEET_PASSWORD_FILE=path)
+    return Result(subprocess.run([os.path.join(BUILD, "tsctl"), "fleet", *map(str, arguments)], env=environment,
+                                 capture_output=True, text=True, timeout=300))
+
+
+class Fleet:
+    """What must hold on every server. `start` is the minute in which the made-up hosts begin."""
+    cluster, settings = (), {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = cls.bring_up()
+        first = ctl(cls.server, "init", *cls.cluster)
+        assert first.code == 0, first.err
+        assert "applied 001-tables.sql" in first.out, first.out
+        cls.settle()
+        cls.start = int(time.time()) // 60 * 60 - 60 * (MINUTES + 1)
+        hosts = [fleet_hosts.Host(n, 6, cls.start, GPUS, slow={SLOW: 1.15}, late={LATE: 3}) for n in range(6)]
+        hosts += [fleet_hosts.Host(n, 2, cls.start, GPUS, name=f"{ODD_HOST}{n}", job=ODD_JOB) for n in range(2)]
+        cls.hosts = hosts
+        cls.fill(hosts)
+        host = hosts[0]
+        at = f"{host.key}\t1002"
+        now = int(time.time())
+        for table, row in (
+                ("stack", f"{at}\t77\t{now - 300}\tcache.py:12 insert\t['cuMemAlloc_v2','insert','main']\t5\n"),
+                ("growth", f"{at}\t77\tcuMemAlloc_v2\tdevice\t2\t{now - 300}\t{now}\tleak\t97\t123456789\t42\t5000000\tnone was freed\t5\n"
+                           f"{at}\t78\tcuMemAlloc_v2\tdevice\t2\t{now - 300}\t{now}\thealthy\t97\t1\t1\t0\tall was freed\t5\n"),
+                ("loss", f"{at}\t{now - 120}\t99\tring-full\t24\t1\t2\t5\n"),
+                ("incident", f"{host.key}\toom\t1\t{now - 50}\t1002\t2\t77\t1\t2\t4096\tcuMemAlloc_v2 found no memory\t5\n")):
+            fleet_hosts.insert(cls.server, DATABASE, table, row, **cls.settings)
+        cls.settle()
+
+    @classmethod
+    def fill(cls, hosts, **settings):
+        fleet_hosts.fill(cls.server, DATABASE, hosts, MINUTES, **cls.settings, **settings)
+
+    @classmethod
+    def settle(cls):
+        """Waits until every node knows what one was told."""
+
+    def query(self, name, *arguments):
+        result = ctl(self.server, "query", name, "--json", "--since", "1h", *arguments)
+        self.assertEqual(result.code, 0, result.err)
+        return json.loads(result.out)["rows"]
+
+    def refused(self, result, *parts, code=1):
+        self.assertEqual(result.code, code, result.out + result.err)
+        self.assertEqual(result.err.count("\n"), 1, result.err)
+        for part in parts:
+            self.assertIn(part, result.err)
+
+    def test_init_again(self):
+        self.assertEqual(ctl(self.server, "init", *self.cluster).out.count("applied"), 0)
+
+    def test_hosts(self):
+        rows = {row["host"]: row for row in self.query("hosts")}
+        self.assertEqual(set(rows), {f"gpu-{n:05}" for n in range(6)} | {f"{ODD_HOST}{n}" for n in range(2)})
+        self.assertEqual({(row["gpus"], row["machines"], row["boots"]) for row in rows.values()}, {(GPUS, 1, 1)})
+        [row] = self.query("versions")
+        self.assertEqual((row["hosts"], row["gpus"], row["driver"]), (8, 8 * GPUS, "580.159"))
+
+    def test_jobs(self):
+        rows = {row["job"]: row for row in self.query("jobs")}
+        self.assertEqual({job: (row["hosts"], row["ranks"], row["running"], row["busy"]) for job, row in rows.items()},
+                         {"4711": (6, 24, 24, 900000), ODD_JOB: (2, 8, 8, 900000)})
+        self.assertEqual([row["job"] for row in self.query("jobs", "--job", ODD_JOB)], [ODD_JOB])
+        self.assertEqual(self.query("jobs", "--job", "' OR 1 OR '"), [])
+
+    def test_gpus(self):
+        rows = self.query("gpus")
+        self.assertEqual(len(rows), 8 * GPUS)
+        self.assertEqual({(row["busy"], row["waiting"], row["idle"], row["total_bytes"]) for row in rows},
+                         {(900000, 30000, 30000, 141 << 30)})
+        self.assertTrue(all(90 << 30 <= row["memory_bytes"] < 98 << 30 for row in rows))
+        odd = f"{ODD_HOST}1"
+        self.assertEqual([(row["host"], row["rank"]) for row in self.query("gpus", "--host", odd, "--rank", "5")], [(odd, 5)])
+        self.assertEqual(len(self.query("gpus", "--rank", "5")), 2)
+
+    def test_kernels(self):
+        rows = {row["name"]: row for row in self.query("kernels", "--job", "4711")}
+        self.assertEqual(set(rows), set(fleet_hosts.KERNELS + fleet_hosts.COLLECTIVES))
+        for number, name in enumerate(fleet_hosts.KERNELS):
+            self.assertEqual((rows[name]["count"], rows[name]["hosts"]), (24 * MINUTES * (200 + 37 * number), 6))
+            self.assertEqual(rows[name]["slowest"], f"gpu-{SLOW // GPUS:05}")
+        self.assertEqual(len(self.query("kernels", "--host", "nobody")), 0)
+
+    def test_stragglers(self):
+        rows = self.query("stragglers")
+        self.assertEqual([(row["rank"], row["host"], row["verdict"]) for row in rows],
+                         [(SLOW, f"gpu-{SLOW // GPUS:05}", "straggler"), (LATE, f"gpu-{LATE // GPUS:05}", "late")])
+        self.assertEqual((rows[0]["minutes"], rows[0]["slow"], rows[1]["slow"]), (MINUTES, MINUTES, 0))
+        self.assertAlmostEqual(rows[0]["own_ns"] / rows[0]["median_ns"], 1.15, delta=0.01)
+        self.assertEqual(len(self.query("stragglers", "--all")), 8 * GPUS)
+        self.assertEqual(self.query("stragglers", "--job", ODD_JOB), [])
+        self.assertEqual([row["rank"] for row in self.query("stragglers", "--rank", LATE)], [LATE])
+
+    def test_collectives(self):
+        rows = {row["name"]: row for row in self.query("collectives", "--job", "4711")}
+        self.assertEqual(set(rows), set(fleet_hosts.COLLECTIVES))
+        for row in rows.values():
+            self.assertEqual((row["ranks"], row["count"], row["last"]), (24, 24 * MINUTES * 300, SLOW))
+
+    def test_the_rest(self):
+        [leak] = self.query("leaks")
+        self.assertEqual((leak["rank"], leak["verdict"], leak["bytes"], leak["where"]), (2, "leak", 123456789, "cache.py:12 insert"))
+        [loss] = self.query("loss")
+        self.assertEqual((loss["host"], loss["reason"], loss["count"]), ("gpu-00000", "ring-full", 24))
+        [oom] = self.query("incidents")
+        self.assertEqual((oom["pid"], oom["kind"], oom["bytes"]), (5002, "oom", 4096))
+        price = self.query("price", "--job", "4711")
+        self.assertEqual((len(price), {row["cost"] for row in price}), (24, {21000}))
+
+    def test_sent_again(self):
+        """The same once more, and once more when read later: nothing is counted twice."""
+        before = self.query("kernels")
+        self.fill(self.hosts[:3])
+        told = [line.split("\t") for line in self.hosts[0].minute(0)["work"].splitlines()]
+        for row in told:
+            row[-1] = str(int(row[-1]) + 1)
+        # The generator has gone on: these are other times for the same rows.
+        fleet_hosts.insert(self.server, DATABASE, "work", "".join("\t".join(row) + "\n" for row in told), **self.settings)
+        self.settle()
+        after = self.query("kernels")
+        self.assertNotEqual(before, after)
+        self.assertEqual([(row["name"], row["count"]) for row in before], [(row["name"], row["count"]) for row in after])
+
+    def stored(self, block, nodes, **settings):
+        """How often a block is stored that is sent by way of each of the nodes."""
+        for node in nodes:
+            fleet_hosts.insert(node, DATABASE, "busy", block, **settings)
+        self.settle()
+        host = block.split("\t")[0]
+        [[count]] = self.server.rows(f"SELECT count() FROM {DATABASE}.busy WHERE host = '{host}'")
+        return int(count) / block.count("\n")
+
+    def test_sql(self):
+        result = ctl(self.server, "sql", "--json", "SELECT uniqExact(host) AS hosts, 'a\\tb' AS text, NULL AS none FROM process")
+        self.assertEqual(json.loads(result.out)["rows"], [{"hosts": 8, "text": "a\tb", "none": None}])
+        self.refused(ctl(self.server, "sql", "DROP TABLE host"), "readonly")
+        self.refused(ctl(self.server, "sql", "SELECT x"), "x")
+        self.assertIn("gpus", ctl(self.server, "query", "list").out)
+
+    def test_another_database(self):
+        self.refused(ctl(self.server, "query", "hosts", database="nothing"), "There is no fleet in the database 'nothing'")
+        self.refused(ctl(self.server, "query", "hosts", database="a'b"), "is not a name for the database", code=2)
+
+    def test_refusals(self):
+        self.refused(ctl(self.server, "query", "hosts", password="wrong"), "does not let 'default' in")
+        self.refused(ctl(self.server, "query", "hots"), "did you mean 'hosts'?", code=2)
+        self.refused(ctl(self.server, "query", "hosts", "--rank", "3"), "takes no --rank; it takes host since", code=2)
+        self.refused(ctl(self.server, "query", "hosts", "--url", "http://127.0.0.1:1"), "No ClickHouse server answers at http://127.0.0.1:1")
+        for url in ("nonsense", "ftp://127.0.0.1/", "http://"):
+            self.refused(ctl(self.server, "query", "hosts", "--url", url), "is not the URL of a server", code=2)
+        self.refused(ctl(self.server, "query", "hosts", "--url", "http://a:b@127.0.0.1"), "put it in a file", code=2)
+        path = os.path.join(self.server.directory, "open")
+        with open(path, "w") as file:
+            file.write("x")
+        os.chmod(path, 0o640)
+        self.refused(ctl(self.server, "query", "hosts", "--password-file", path), "chmod 600")
+
+    def test_name_used_twice(self):
+        other = fleet_hosts.Host(77, 1, self.start, 1, name="gpu-00005", job="", seed=1)
+        text = dict(other.identity(self.start + 60))["host"]
+        fleet_hosts.insert(self.server, DATABASE, "host", text, **self.settings)
+        self.settle()
+        self.assertEqual([row["machines"] for row in self.query("hosts", "--host", "gpu-00005")], [2])
+
+
+class Node(Fleet, unittest.TestCase):
+    """Where no time is lost on a cluster, what happens to tables."""
+
+    @classmethod
+    def bring_up(cls):
+        return clickhouse.node()
+
+    def init(self, database):
+        return ctl(self.server, "init", database=database)
+
+    def test_interrupted(self):
+        """A step that was not completed is applied again."""
+        self.assertEqual(self.init("half").code, 0)
+        for table in ("version", "work"):
+            self.server.ask(f"DROP TABLE half.{table}")
+        self.assertIn("applied 001", self.init("half").out)
+        self.assertEqual(self.server.ask("EXISTS half.work"), "1\n")
+
+    def test_changed_by_hand(self):
+        self.assertEqual(self.init("changed").code, 0)
+        for change, undo, part in (
+                ("ALTER TABLE changed.work ADD COLUMN mine UInt8", "ALTER TABLE changed.work DROP COLUMN mine", "column 'mine' was added"),
+                ("ALTER TABLE changed.work MODIFY COLUMN bytes String", "ALTER TABLE changed.work MODIFY COLUMN bytes UInt64", "column 'bytes' is a String"),
+                ("ALTER TABLE changed.work DROP COLUMN bytes", "ALTER TABLE changed.work ADD COLUMN bytes UInt64", "column 'bytes' is missing"),
+                ("DROP TABLE changed.loss", None, "Table 'changed.loss' was changed by hand")):
+            self.server.ask(change)
+            self.refused(self.init("changed"), part)
+            if undo:
+                self.server.ask(undo)
+                self.assertEqual(self.init("changed").code, 0)
+
+    def test_newer(self):
+        self.assertEqual(self.init("newer").code, 0)
+        self.server.ask("INSERT INTO newer.version VALUES (99, now(), 'tsctl 9')")
+        self.refused(self.init("newer"), "has version 99, and this tsctl knows 1")
+
+    def test_no_clickhouse(self):
+        class Other(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_error(404)
+
+            def log_message(self, *arguments):
+                pass
+        server = http.server.HTTPServer(("127.0.0.1", 0), Other)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.refused(ctl(self.server, "query", "hosts", "--url", f"http://127.0.0.1:{server.server_port}"), "is no ClickHouse server")
+        server.shutdown()
+        server.server_close()
+
+
+class Modern(Fleet, unittest.TestCase):
+    @classmethod
+    def bring_up(cls):
+        return clickhouse.modern()
+
+    def test_modern_tables(self):
+        types = dict(self.server.rows(f"SELECT name, type FROM system.columns WHERE database = '{DATABASE}' AND table = 'work'"))
+        self.assertEqual(types["name"], "LowCardinality(String)")
+        [[made]] = self.server.rows(f"SELECT create_table_query FROM system.tables WHERE database = '{DATABASE}' AND name = 'work'")
+        for part in ("TTL time + toIntervalDay(30)", "CODEC(T64, LZ4)", "non_replicated_deduplication_window = 10000"):
+            self.assertIn(part, made)
+
+    def test_same_block(self):
+        """A block that is sent again is not even stored again."""
+        block = fleet_hosts.Host(60, 1, self.start).minute(0)["busy"]
+        self.assertEqual(self.stored(block, [self.server] * 3, async_insert=0), 1)
+
+
+class Cluster(Fleet, unittest.TestCase):
+    cluster, settings = ("--cluster", "fleet"), {"insert_distributed_sync": 1}
+
+    @classmethod
+    def bring_up(cls):
+        cls.nodes = clickhouse.cluster()
+        return cls.nodes.node[0][0]
+
+    @classmethod
+    def settle(cls):
+        cls.nodes.settled()
+
+    def test_is_a_cluster(self):
+        self.refused(ctl(self.server, "init"), "give its name, --cluster")
+        self.refused(ctl(self.server, "init", "--cluster", "no'such"), "a name of letters", code=2)
+        counts = [[int(node.rows(f"SELECT uniqExact(host) FROM {DATABASE}.process_local")[0][0]) for node in row] for row in self.nodes.node]
+        self.assertEqual(sum(row[0] for row in counts), 8)
+        self.assertTrue(all(0 < row[0] == row[1] for row in counts), counts)
+
+    def test_same_block(self):
+        """A block that is sent again, by way of another node, is not even stored again."""
+        block = fleet_hosts.Host(60, 1, self.start).minute(0)["busy"]
+        self.assertEqual(self.stored(block, self.nodes.nodes(), **self.settings), 1)
+
+    def test_zz_replica_dies(self):
+        """Insertions and queries go on without a replica, which has all of it when it is back."""
+        dead = self.nodes.node[1][1]
+        dead.kill()
+        host = fleet_hosts.Host(50, 1, self.start, GPUS, job="dead")
+        hosts = [host] + [fleet_hosts.Host(n, 1, self.start, GPUS, job="dead") for n in range(51, 56)]
+        self.fill(hosts)
+        [row] = self.query("jobs", "--job", "dead")
+        self.assertEqual((row["hosts"], row["processes"]), (6, 6 * GPUS))
+        dead.start().wait()
+        self.settle()
+        sums = f"SELECT count(), sum(count), sum(total_ns) FROM {DATABASE}.work_local FINAL"
+        self.assertEqual(dead.rows(sums), self.nodes.node[1][0].rows(sums))
+
+
+if __name__ == "__main__":
+    clickhouse.finish()
