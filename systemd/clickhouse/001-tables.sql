@@ -202,15 +202,12 @@ CREATE TABLE IF NOT EXISTS growth
 	seen DateTime('UTC'),
 	verdict LowCardinality(String),
 	confidence UInt32,
-	bytes UInt64,
-	count UInt64,
 	kept UInt64,
 	kept_bytes UInt64,
 	bytes_per_hour Int64,
 	bytes_per_step Int64,
 	allocations UInt64,
 	frees UInt64,
-	why String,
 	told_ns UInt64
 )
 ENGINE = ReplacingMergeTree(told_ns)
@@ -297,55 +294,4 @@ CREATE TABLE IF NOT EXISTS incident
 ENGINE = ReplacingMergeTree(told_ns)
 ORDER BY (host, boot, kind, id)
 TTL time + INTERVAL 400 DAY
-SETTINGS non_replicated_deduplication_window = 10000;
-
--- Operations one by one, of windows that somebody asked for.
-CREATE TABLE IF NOT EXISTS op
-(
-	host LowCardinality(String),
-	boot LowCardinality(String),
-	process Int64,
-	time DateTime('UTC') CODEC(Delta(4), LZ4),
-	stream Int64,
-	device Int32,
-	tid UInt32,
-	kind LowCardinality(String),
-	fn LowCardinality(String),
-	name LowCardinality(String),
-	detail LowCardinality(String),
-	start_ns UInt64 CODEC(Delta(8), LZ4),
-	end_ns UInt64 CODEC(Delta(8), LZ4),
-	gpu_start_ns UInt64 CODEC(Delta(8), LZ4),
-	gpu_end_ns UInt64 CODEC(Delta(8), LZ4),
-	result Int32,
-	bytes UInt64 CODEC(T64, LZ4),
-	correlation UInt64,
-	node UInt64,
-	stack Int64,
-	flags UInt32,
-	told_ns UInt64 CODEC(Delta(8), LZ4)
-)
-ENGINE = ReplacingMergeTree(told_ns)
-PARTITION BY toYYYYMMDD(time)
-ORDER BY (toStartOfHour(time), host, boot, process, stream, start_ns, gpu_start_ns, tid, kind, node)
-TTL time + INTERVAL 7 DAY
-SETTINGS non_replicated_deduplication_window = 10000;
-
--- The offset of a host's clock: the server's time is mono_ns + offset_ns, give or take bound_ns.
-CREATE TABLE IF NOT EXISTS clock
-(
-	host LowCardinality(String),
-	boot LowCardinality(String),
-	time DateTime('UTC'),
-	mono_ns UInt64,
-	offset_ns Int64,
-	bound_ns UInt64,
-	drift_ppb Int64,
-	exchanges UInt32,
-	told_ns UInt64
-)
-ENGINE = ReplacingMergeTree(told_ns)
-PARTITION BY toYYYYMM(time)
-ORDER BY (toStartOfHour(time), host, boot, mono_ns)
-TTL time + INTERVAL 90 DAY
 SETTINGS non_replicated_deduplication_window = 10000;

@@ -27,7 +27,7 @@ COLUMNS = {
     "work": "host boot process time second device kind detail name count total_ns min_ns max_ns bytes delay_ns told_ns",
     "busy": "host boot process time second device state ns told_ns",
     "memory": "host boot process time second device kind live_bytes live_count peak_bytes told_ns",
-    "growth": "host boot process stack fn kind device time seen verdict confidence bytes count bytes_per_hour why told_ns",
+    "growth": "host boot process stack fn kind device time seen verdict confidence kept_bytes kept bytes_per_hour told_ns",
     "stack": "host boot process stack time site frames told_ns",
     "loss": "host boot process time second reason count start_ns end_ns told_ns",
     "price": "host boot process part time seen measured budget_ppm share_ppm cost_ppm cost_low_ppm cost_high_ppm told_ns",

@@ -50,8 +50,8 @@ class Fleet:
         now = int(time.time())
         for table, row in (
                 ("stack", f"{at}\t77\t{now - 300}\tcache.py:12 insert\t['cuMemAlloc_v2','insert','main']\t5\n"),
-                ("growth", f"{at}\t77\tcuMemAlloc_v2\tdevice\t2\t{now - 300}\t{now}\tleak\t97\t123456789\t42\t5000000\tnone was freed\t5\n"
-                           f"{at}\t78\tcuMemAlloc_v2\tdevice\t2\t{now - 300}\t{now}\thealthy\t97\t1\t1\t0\tall was freed\t5\n"),
+                ("growth", f"{at}\t77\tcuMemAlloc_v2\tdevice\t2\t{now - 300}\t{now}\tleak\t97\t123456789\t42\t5000000\t5\n"
+                           f"{at}\t78\tcuMemAlloc_v2\tdevice\t2\t{now - 300}\t{now}\thealthy\t97\t1\t1\t0\t5\n"),
                 ("loss", f"{at}\t{now - 120}\t99\tring-full\t24\t1\t2\t5\n"),
                 ("incident", f"{host.key}\toom\t1\t{now - 50}\t1002\t2\t77\t1\t2\t4096\tcuMemAlloc_v2 found no memory\t5\n")):
             fleet_hosts.insert(cls.server, DATABASE, table, row, **cls.settings)

@@ -16,13 +16,12 @@
 --   bytes_per_hour bytes
 --   confidence     share
 --   where          text
---   why            text
-SELECT host, pid, job, rank, verdict, kind, fn, device, bytes, count, bytes_per_hour,
-	toInt64(confidence) * 10000, site, why
+SELECT host, pid, job, rank, verdict, kind, fn, device, kept_bytes, kept, bytes_per_hour,
+	toInt64(confidence) * 10000, site
 FROM (
-	SELECT host, boot, process, verdict, kind, fn, device, bytes, count, bytes_per_hour, confidence, why, site
+	SELECT host, boot, process, verdict, kind, fn, device, kept_bytes, kept, bytes_per_hour, confidence, site
 	FROM (
-		SELECT host, boot, process, stack, verdict, kind, fn, device, bytes, count, bytes_per_hour, confidence, why
+		SELECT host, boot, process, stack, verdict, kind, fn, device, kept_bytes, kept, bytes_per_hour, confidence
 		FROM growth FINAL
 		WHERE seen >= :since AND :asked AND verdict IN ('leak', 'growing')
 	)
@@ -33,5 +32,5 @@ FROM (
 ALL INNER JOIN (
 	SELECT host, boot, process, pid, job, rank FROM process FINAL WHERE :of_process
 ) USING (host, boot, process)
-ORDER BY verdict = 'leak' DESC, bytes_per_hour DESC, bytes DESC, host, pid
+ORDER BY verdict = 'leak' DESC, bytes_per_hour DESC, kept_bytes DESC, host, pid
 LIMIT :limit
