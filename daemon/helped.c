@@ -136,6 +136,7 @@ static void on_described(struct helper_task *task, const void *data, size_t size
 	detail.command = found->command[0] && !describing->announced ? found->command : NULL;
 	detail.cgroup = found->cgroup[0] ? found->cgroup : NULL;
 	detail.container = found->container[0] ? found->container : NULL;
+	detail.variables = found->variables[0] ? found->variables : NULL;
 	store_add_process_detail(describing->daemon->store, describing->process, &detail);
 	daemon_stir(describing->daemon);
 }

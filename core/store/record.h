@@ -15,7 +15,7 @@ enum { RECORD_DETAIL = CORE_ROW_COUNT, RECORD_TYPE_COUNT };
 /* Strings follow each other in `text`; an offset of 0 is NULL, else one more than where it is. */
 struct record_detail {
 	uint32_t process;
-	uint32_t command, user, cgroup, container;
+	uint32_t command, user, cgroup, container, variables;
 	bool executed;
 	char text[];
 };

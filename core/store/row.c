@@ -129,6 +129,7 @@ static const struct row_column process_columns[] = {
 	FIELD_AS(core_process, exit_code, REPLACE, exit_code, "INTEGER", ROW_MINUS_ONE_IS_NULL),
 	FIELD_AS(core_process, light, REPLACE, light, "INTEGER NOT NULL DEFAULT 0", 0),
 	FIELD_AS(core_process, user, REPLACE, owner, "INTEGER", ROW_UNRECORDED),
+	GIVEN(variables, "TEXT", OWN, REPLACE, ROW_UNRECORDED),
 };
 
 static const struct row_column device_columns[] = {

@@ -242,6 +242,9 @@ static const char *const steps[] = {
 	" pool INTEGER, segment_bytes INTEGER, used_bytes INTEGER, free_bytes INTEGER,"
 	" pieces INTEGER, largest_bytes INTEGER, unusable_bytes INTEGER, index_ppm INTEGER,"
 	" PRIMARY KEY(boot, second, process, device, pool)) WITHOUT ROWID;",
+
+	/* 21: what a process is part of. */
+	"ALTER TABLE process ADD COLUMN variables TEXT;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

@@ -343,7 +343,8 @@ void store_add_process_detail(struct store *store, uint32_t process,
 	struct record_detail *record =
 		add_record(store, process, RECORD_DETAIL,
 			   sizeof(*record) + text_size(detail->command) + text_size(detail->user) +
-				   text_size(detail->cgroup) + text_size(detail->container));
+				   text_size(detail->cgroup) + text_size(detail->container) +
+				   text_size(detail->variables));
 
 	if (!record)
 		return;
@@ -353,6 +354,7 @@ void store_add_process_detail(struct store *store, uint32_t process,
 	record->user = put_text(record->text, &used, detail->user);
 	record->cgroup = put_text(record->text, &used, detail->cgroup);
 	record->container = put_text(record->text, &used, detail->container);
+	record->variables = put_text(record->text, &used, detail->variables);
 }
 
 void store_add_stack(struct store *store, const struct store_stack *stack)

@@ -75,6 +75,7 @@ struct store_process_detail {
 	const char *user;
 	const char *cgroup;
 	const char *container; /* id, if the cgroup names one */
+	const char *variables; /* of its environment: KEY=VALUE in lines */
 	bool executed;	       /* another program: what is unknown about it is NULL */
 };
 void store_add_process_detail(struct store *store, uint32_t process,

@@ -32,7 +32,9 @@
 			   " WHERE process=?1 AND until_ns IS NULL")                               \
 	X(DETAIL, "UPDATE process SET command=iif(?6,?2,coalesce(?2,command)),"                    \
 		  " user=coalesce(?3,user), cgroup=coalesce(?4,cgroup), "                          \
-		  "container=coalesce(?5,container) WHERE id=?1")                                  \
+		  "container=coalesce(?5,container),"                                              \
+		  " variables=iif(?6,?7,coalesce(?7,variables))"                                   \
+		  " WHERE id=?1")                                                                  \
 	X(NAME_TOLD, "UPDATE name SET boot=?2, told_ns=?3 WHERE id=?1")                            \
 	X(NAME, "INSERT INTO name(id, boot, told_ns, text, symbol) VALUES(?1,?2,?3,?4,?5)")        \
 	X(TELLER_AGAIN, "UPDATE teller SET process=?3, boot=?4, told_ns=?5"                        \
@@ -158,6 +160,7 @@ static int write_detail(struct tables *t, const void *data)
 	sql_bind_text(stmt, 4, text_at(d->text, d->cgroup));
 	sql_bind_text(stmt, 5, text_at(d->text, d->container));
 	sqlite3_bind_int(stmt, 6, d->executed);
+	sql_bind_text(stmt, 7, text_at(d->text, d->variables));
 	return sql_run(stmt);
 }
 

@@ -19,6 +19,7 @@
 #include "core/base/cleanup.h"
 #include "daemon/helper/confine.h"
 #include "daemon/helper/spawn.h"
+#include "daemon/proc/variables.h"
 
 #define NAME	   "ts-opener"
 #define RIGHT(of)  (1ull << (of))
@@ -82,19 +83,24 @@ static int act(const struct message *message, size_t size, const int *fd, uint32
 
 static bool is_text(uint32_t kind)
 {
-	return kind >= OPENER_STAT && kind <= OPENER_WAITS;
+	return kind >= OPENER_STAT && kind <= OPENER_VARIABLES;
 }
 
 /* Takes the descriptor, from which it is read. */
-static int read_text(int fd, char *ret, size_t size)
+static int read_text(uint32_t kind, int fd, char *ret, size_t size)
 {
 	_cleanup_(closep) int file = fd;
-	ssize_t n = file < 0 ? 0 : read(file, ret, size - 1);
+	ssize_t n;
 
+	if (file < 0)
+		return file;
+	if (kind == OPENER_VARIABLES)
+		return variables_read(file, ret, size);
+	n = read(file, ret, size - 1);
 	if (n < 0)
 		return -errno;
 	ret[n] = '\0';
-	return file < 0 ? fd : (int)n;
+	return (int)n;
 }
 
 bool opener_serve(int socket)
@@ -113,7 +119,8 @@ bool opener_serve(int socket)
 		close(fd[--fds]);
 	answer.number = message.number;
 	if (is_text(message.kind)) {
-		answer.result = read_text(answer.result, answer.text, sizeof(answer.text));
+		answer.result =
+			read_text(message.kind, answer.result, answer.text, sizeof(answer.text));
 	} else if (message.kind != OPENER_OWNER && answer.result >= 0) {
 		opened = answer.result;
 		answer.result = 0;
@@ -250,7 +257,7 @@ ssize_t opener_read(enum opener_kind kind, uint32_t pid, char *ret, size_t size)
 	int fd, r;
 
 	if (opener < 0)
-		return read_text(opener_act(&request, true, NULL), ret, size);
+		return read_text(kind, opener_act(&request, true, NULL), ret, size);
 	r = exchange(&request, &answer, &fd);
 	if (r < 0)
 		return r;

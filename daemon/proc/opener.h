@@ -24,9 +24,11 @@ enum opener_kind {
 	OPENER_PROGRAM, /* the process's own file: as O_PATH */
 	OPENER_MEMORY,	/* for reading; fails after an exec */
 	/* Of a thread, as text, by opener_read(): the kernel checks the reader. */
-	OPENER_STAT,  /* /proc/PID/stat, with addresses */
-	OPENER_CALL,  /* its system call */
-	OPENER_WAITS, /* where in the kernel it waits */
+	OPENER_STAT,	  /* /proc/PID/stat, with addresses */
+	OPENER_CALL,	  /* its system call */
+	OPENER_WAITS,	  /* where in the kernel it waits */
+	OPENER_VARIABLES, /* of its environment those that say what it is part of: see variables.h
+			   */
 	/* The loop asks for these only: they wait for nobody. */
 	OPENER_THREADS, /* its PID namespace */
 	OPENER_OWNER,	/* no descriptor, but the owner of its user namespace: see owner.h */

@@ -30,7 +30,7 @@ static const struct {
 	[OPENER_MAPS] = { "maps", O_RDONLY },	   [OPENER_PROGRAM] = { "exe", O_PATH },
 	[OPENER_MEMORY] = { "mem", O_RDONLY },	   [OPENER_STAT] = { "stat", O_RDONLY },
 	[OPENER_CALL] = { "syscall", O_RDONLY },   [OPENER_WAITS] = { "wchan", O_RDONLY },
-	[OPENER_THREADS] = { "ns/pid", O_RDONLY },
+	[OPENER_THREADS] = { "ns/pid", O_RDONLY }, [OPENER_VARIABLES] = { "environ", O_RDONLY },
 };
 
 static int open_of(uint32_t pid, const char *name, int flags)

@@ -200,6 +200,8 @@ int procfs_read(uint32_t pid, struct procfs_process *ret)
 	procfs_command(pid, &process);
 	procfs_cgroup(pid, &process);
 	procfs_find_container(&process);
+	if (procfs_opened(OPENER_VARIABLES, pid, process.variables, sizeof(process.variables)) < 0)
+		process.variables[0] = '\0';
 	/* Last: if the pid is still the same process now, so it was before. */
 	r = procfs_started_ticks(pid, &process.started_ticks);
 	if (r < 0)

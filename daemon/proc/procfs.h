@@ -12,12 +12,16 @@
 #define PROCFS_COMMAND_SIZE   1024
 #define PROCFS_CGROUP_SIZE    512
 #define PROCFS_CONTAINER_SIZE 65
+#define PROCFS_VARIABLES_SIZE 1024
 
 struct procfs_process {
 	uint64_t started_ticks; /* as in /proc/PID/stat, units of 10 ms */
 	char command[PROCFS_COMMAND_SIZE];
 	char cgroup[PROCFS_CGROUP_SIZE];
 	char container[PROCFS_CONTAINER_SIZE]; /* 64 hexadecimal digits in the cgroup path */
+	/* What it is part of, as KEY=VALUE in lines: variables of the environment that its program
+	 * started with. Those for which there is no room are left out. */
+	char variables[PROCFS_VARIABLES_SIZE];
 };
 
 /* -ESRCH: there is none, or it has ended. The command line lies in the process's memory, so this

@@ -156,8 +156,8 @@ class Ship(tracesmith.Case):
         result = self.ship()
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def work(self, name):
-        process, _ = run(name)
+    def work(self, name, **options):
+        process, _ = run(name, **options)
         self.daemon.wait_ended(process.pid)
         self.pids.append(process.pid)
         return process
@@ -176,11 +176,14 @@ class Ship(tracesmith.Case):
         self.assertEqual(named, {row["id"] for row in self.daemon.sql(f"SELECT id FROM stack WHERE {of_ours}")})
 
     def test_all_of_it_arrives_once(self):
-        process = self.work("counts")
+        process = self.work("counts", environment={"RANK": "3", "WORLD_SIZE": "8", "SLURM_JOB_ID": "77", "AWS_SECRET": "x"})
         self.ship_all()
         self.assert_all_arrived()
         [row] = [row for row in self.server.rows("process") if row["pid"] == process.pid]
-        self.assertEqual((row["host"], row["comm"], row["rank"], row["world_size"]), ("node 'é'", "counts", -1, 0))
+        self.assertEqual((row["host"], row["comm"], row["rank"], row["world_size"], row["local_rank"], row["job"], row["pod"]),
+                         ("node 'é'", "counts", 3, 8, -1, "77", ""))
+        [kept] = self.daemon.sql(f"SELECT variables AS text FROM process WHERE pid = {process.pid}")
+        self.assertNotIn("AWS", kept["text"])
         self.assertTrue(all(row["frames"] and row["frames"][0].startswith("cu") for row in self.server.rows("stack")))
         self.assertTrue(self.server.rows("incident"))
         # Again, and after more: nothing is doubled, and stacks are not sent twice.

@@ -22,7 +22,7 @@
 SELECT p.id, p.first_ns, p.pid, p.ns_pid, p.ppid, p.uid, p.user, p.comm, p.command, p.container,
 	CASE WHEN p.light THEN 'light' WHEN EXISTS (SELECT 1 FROM collect c
 	WHERE c.process = p.id AND c.until_ns IS NULL) THEN 'exact' ELSE 'probe' END,
-	p.first_ns, coalesce(p.exit_ns, 0), coalesce(p.exit_code, -1), p.cgroup, NULL
+	p.first_ns, coalesce(p.exit_ns, 0), coalesce(p.exit_code, -1), p.cgroup, p.variables
 FROM process p WHERE @RAN_IN_MINUTE@
 ORDER BY p.id
 LIMIT :limit
