@@ -362,8 +362,8 @@ static const struct row_column growth_columns[] = {
 	FIELD_AS(core_growth, peak_bytes, REPLACE, peak_bytes, "INTEGER NOT NULL DEFAULT 0", 0),
 	FIELD_AS(core_growth, last_ns, REPLACE, last_ns, "INTEGER NOT NULL DEFAULT 0", 0),
 	FIELD_AS(core_growth, calls, REPLACE, calls, "INTEGER NOT NULL DEFAULT 0", 0),
-	FIELD_AS(core_growth, last_calls, REPLACE, last_calls, "INTEGER NOT NULL DEFAULT 0", 0),
 	FIELD_AS(core_growth, ages, REPLACE, ages, "TEXT NOT NULL DEFAULT ''", 0),
+	FIELD_AS(core_growth, last_calls, REPLACE, last_calls, "INTEGER NOT NULL DEFAULT 0", 0),
 };
 
 static const struct row_column oom_columns[] = {

@@ -393,6 +393,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		"ALTER TABLE frame DROP COLUMN kind; ALTER TABLE frame DROP COLUMN source;"
 		"ALTER TABLE frame DROP COLUMN line; ALTER TABLE frame DROP COLUMN inlined;"
 		"ALTER TABLE process DROP COLUMN light; ALTER TABLE process DROP COLUMN owner;"
+		"ALTER TABLE process DROP COLUMN variables;"
 		"DROP INDEX chunk_batch; DROP INDEX chunk_small;"
 		"ALTER TABLE chunk DROP COLUMN batch;"
 		"ALTER TABLE chunk DROP COLUMN first_batch;"
