@@ -334,9 +334,9 @@ class Calibration(tracesmith.Case):
         return {(row["section"], row["name"]): row["number"] for row in rows}
 
     def children(self):
-        """Of any of its threads, but for the one that forks helpers."""
+        """Of any of its threads, but for those that are there as long as it is."""
         return [path for path in Path("/proc").glob("[0-9]*/status")
-                if re.search(rf"^Name:\t(?!ts-(?:zygote|broker)$)(?s:.*)^PPid:\t{self.daemon.process.pid}$", read(path), re.MULTILINE)]
+                if re.search(rf"^Name:\t(?!ts-(?:zygote|broker|opener)$)(?s:.*)^PPid:\t{self.daemon.process.pid}$", read(path), re.MULTILINE)]
 
     def test_hot_and_cold(self):
         status = wait_for("the result", lambda: (found := self.status()).get(("price", "hit_ns")) and found)
