@@ -184,6 +184,9 @@ class Help(Case):
             screen.type("q")
             self.assertEqual(screen.wait_end(), 0)
             return
+        if verb in ("fleet", "ship"):
+            self.without_server(arguments)
+            return
         result = self.daemon.ctl(*arguments, cwd=self.daemon.directory)
         self.assertEqual((result.code, arguments[0]), (0, verb), result.err)
         if verb == "export":
@@ -192,6 +195,17 @@ class Help(Case):
             self.assertNotIn("no rows", result.out)
         if "--json" in arguments and verb == "query":
             self.assertTrue(json.loads(result.out)["rows"])
+
+    def without_server(self, arguments):
+        """It is understood; what comes then is told by test_fleet and test_ship, which have a server."""
+        password = os.path.join(self.daemon.directory, "password")
+        with open(os.open(password, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+            file.write("secret\n")
+        nobody = "http://127.0.0.1:1"
+        arguments = [{"http://ch1:8123": nobody, "~/.fleet": password}.get(each, each) for each in arguments]
+        if arguments[0] == "fleet" and nobody not in arguments:
+            arguments += ["--url", nobody]
+        self.refused(self.daemon.ctl(*arguments), 1, "start the shipper" if arguments[0] == "ship" else nobody)
 
     def answered(self, arguments):
         """Until the other end is closed."""
