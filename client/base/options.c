@@ -18,6 +18,7 @@
 #include "proto/event.h"
 #include "proto/hello.h"
 
+#define WORD_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 #define PPM_PER_PERCENT 10000
 #define FACTOR_MAX	1e6
 #define COUNT_MAX	1024
@@ -409,14 +410,10 @@ static int read_rank(struct options *options, const char *text)
 	return number_parse(text, INT32_MAX, &options->rank);
 }
 
-/* It becomes a part of statements. */
 static int read_cluster(struct options *options, const char *text)
 {
-	static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					 "0123456789_";
-
-	options->cluster = text;
-	return *text && !text[strspn(text, characters)] ? 0 : -EINVAL;
+	options->cluster = text; /* becomes a part of statements */
+	return *text && !text[strspn(text, WORD_CHARACTERS)] ? 0 : -EINVAL;
 }
 
 static int (*const readers[OPTION_COUNT])(struct options *options, const char *text) = {

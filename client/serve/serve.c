@@ -37,14 +37,14 @@
 #define CONNECTION_BYTES  (32u << 10) /* of a request line and its headers */
 #define CONNECTION_STACK  (256u << 10)
 #define CONNECTION_IDLE_S 10u
-#define REST_S		  2    /* without requests, until memory is given back */
-#define ARENAS		  2    /* of malloc; each keeps what it once needed */
+#define REST_S		  2 /* without requests, until memory is given back */
+#define ARENAS		  2 /* of malloc; each keeps what it once needed */
 /* What is free at the end of an arena, which malloc_trim() leaves alone. Without a bound of ours
  * malloc raises its own, to twice the largest block that there ever was. */
-#define KEPT_BYTES (256 << 10)
-#define PATIENCE_MS	  5000 /* Prometheus waits for 10 s */
-#define TLS_BYTES	  (1 << 20)
-#define PAGE_PATH	  "/t/" /* TOKEN/ */
+#define KEPT_BYTES  (256 << 10)
+#define PATIENCE_MS 5000 /* Prometheus waits for 10 s */
+#define TLS_BYTES   (1 << 20)
+#define PAGE_PATH   "/t/" /* TOKEN/ */
 
 struct server {
 	const struct http *http;
