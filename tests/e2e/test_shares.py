@@ -88,7 +88,7 @@ class Shares(tracesmith.Case):
             os.mkdir(os.path.join(directory, str(i)))
             paths.append(os.path.join(directory, str(i), DRIVER or "libcuda.so.1"))
             with open(paths[-1], "wb") as file:
-                file.write(bytes(4096))
+                file.write(b"\x7fELF".ljust(4096, b"\0"))
         return paths
 
     def refused(self):
