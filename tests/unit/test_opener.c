@@ -113,7 +113,7 @@ static int see_others(void *data)
 	if (open(line, O_RDONLY | O_CLOEXEC) >= 0)
 		return 1;
 	fd = opener_open(OPENER_MAPS, pid);
-	if (read(fd, line, sizeof(line)) <= 0 || !memchr(line, '/', 100))
+	if (read(fd, line, sizeof(line)) <= 0 || !memchr(line, '-', sizeof("0123456789abcdef")))
 		return 2;
 	if (memory_read(pid, (uintptr_t)secret, text, sizeof(text)) != sizeof(text) ||
 	    memcmp(text, secret, sizeof(text)) != 0)
