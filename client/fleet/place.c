@@ -114,7 +114,7 @@ static int check_file(const char *path, int fd)
 	struct stat st;
 
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		complain("The password must be in a file, and '%s' is none", path);
+		complain("'%s' is not a file: the password must be in one", path);
 		return -EINVAL;
 	}
 	if (st.st_mode & 077) {

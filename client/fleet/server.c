@@ -44,7 +44,7 @@ static size_t take(char *bytes, size_t one, size_t count, void *data)
 
 static int strange(const struct server *server)
 {
-	complain("What answers at %s is no ClickHouse server", server->place.base);
+	complain("The server at %s is not ClickHouse", server->place.base);
 	return -EREMOTEIO;
 }
 
@@ -61,7 +61,7 @@ static int refused(struct server *server)
 	if (code == WRONG_PASSWORD || code == REQUIRED_PASSWORD || code == UNKNOWN_USER ||
 	    code == AUTHENTICATION_FAILED) {
 		complain("%s does not let '%s' in: %s", server->place.base, server->place.user,
-			 server->place.password ? "the password is wrong, or there is no such user"
+			 server->place.password ? "wrong password, or unknown user"
 						: "it wants a password (--password-file)");
 		return -EACCES;
 	}

@@ -158,9 +158,8 @@ int state_need(struct server *server)
 	if (r < 0)
 		return r;
 	if (!state.version) {
-		complain(
-			"There is no fleet in the database '%s' of %s: 'tsctl fleet init' makes it",
-			server->place.database, server->place.base);
+		complain("Database '%s' of %s has no tables of a fleet: run 'tsctl fleet init'",
+			 server->place.database, server->place.base);
 		return -ENOENT;
 	}
 	server->database_used = true;

@@ -280,8 +280,8 @@ static int explain_answer(struct clickhouse *server, long status)
 		return fail(server, -EACCES, "%s does not accept user '%s' with this password", url,
 			    server->settings->user);
 	if (!code)
-		return fail(server, -EPROTO, "%s answers with status %ld, as no ClickHouse does",
-			    url, status);
+		return fail(server, -EPROTO,
+			    "%s answers with HTTP status %ld: it is not ClickHouse", url, status);
 	return fail(server, -EREMOTEIO, "%s says: %s", url, said(server, text));
 }
 
@@ -429,7 +429,7 @@ static int check_version(struct clickhouse *server)
 	if (r < 0)
 		return r;
 	if (sscanf(server->answer, "%d.%d", &major, &minor) != 2)
-		return fail(server, -EPROTO, "%s is no ClickHouse server", clickhouse_url(server));
+		return fail(server, -EPROTO, "%s is not ClickHouse", clickhouse_url(server));
 	server->version = major * 1000 + minor;
 	return 0;
 }
