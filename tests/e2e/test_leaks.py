@@ -37,12 +37,16 @@ class Leaks(tracesmith.Case):
         want = read_until(process, "leak")
         pid = process.pid
         wait_for("all calls", lambda: self.daemon.apis(pid).get("cuStreamDestroy_v2", {}).get("calls") == 2)
-        rows = self.leaks(pid, "--min-age", "0s")
+        answer = self.daemon.answer("leaks", "--pid", pid, "--min-age", "0s")
+        rows = answer["rows"]
         self.assertEqual([sum(row[of] for row in rows) for of in ("bytes", "count", "allocations", "frees")],
                          [want["bytes"], want["count"], want["count"], 0])
         for row in rows:
             self.assertEqual(row["fn"], "cuMemAlloc_v2")
-            self.assertEqual(row["stack"][0].split("+")[0], want["leak"], "the innermost frame")
+            if row["stack"] is None:  # walked while a mapping changed, for as long as a busy daemon did not know
+                self.assertIn("stack", answer["loss"])
+            else:
+                self.assertEqual(row["stack"][0].split("+")[0], want["leak"], "the innermost frame")
         # Others are those for which nobody had the time to walk to the end.
         row, = [row for row in rows if row["stack_end"] == "complete"]
         names = [frame.split("+")[0] for frame in row["stack"]]
