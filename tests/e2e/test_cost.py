@@ -37,7 +37,7 @@ class Cost(tracesmith.Case):
     def start(self, *arguments, **options):
         process = workload("steps", "--seconds", SECONDS, *arguments, **options)
         self.addCleanup(self.end, process)
-        wait_for("its first calls", lambda: self.daemon.query("cost", "--pid", process.pid))
+        wait_for("its first calls", lambda: any(row["calls_per_s"] for row in self.daemon.query("cost", "--pid", process.pid)))
         return process
 
     def cost(self, pid, *arguments):
