@@ -24,8 +24,8 @@ int state_read(struct server *server, struct state *ret);
 int state_check(struct server *server, const struct state *state,
 		const struct schema_target *target);
 
-/* Reads the state for asking: -ENOENT, and it is printed: there is no fleet, or not of a version
- * that this tsctl knows. */
+/* Reads the state for a query. -ENOENT, and the reason is printed: the database has no tables of a
+ * fleet, or has those of a version that this tsctl does not know. */
 int state_need(struct server *server);
 
 #endif

@@ -15,7 +15,7 @@ struct tsv {
 	char *cell[TSV_COLUMNS_MAX]; /* of this row; NULL: NULL */
 };
 
-/* -EPROTO: this is no such text, which may be NULL. */
+/* -EPROTO: `text`, which may be NULL, is not in this format. */
 int tsv_open(struct tsv *tsv, char *text);
 /* 1: a row; 0: there is none any more; -EPROTO: it has other columns. */
 int tsv_next(struct tsv *tsv);

@@ -11,8 +11,8 @@
 
 /* What was allocated and freed; the error is printed. */
 int memory_map_ops(struct address_map *map, const struct op *op, size_t count);
-/* In the time of the picture, with what its metadata says is live at the end, and so many blocks of
- * each process and device. As picture_lanes(). */
+/* Draws the time of the picture: what its metadata says is live at the end, and a limited number of
+ * blocks for each process and device. As picture_lanes(). */
 int memory_map_draw(const struct picture *picture, struct address_map *map, size_t blocks_max,
 		    FILE *out);
 

@@ -171,7 +171,7 @@ static int end_row(struct maker *maker)
 	return 0;
 }
 
-/* Values of the query, of which the last ones are no columns. */
+/* How many values the query gives; the last ones do not become columns. */
 static size_t values_of(const struct table *table, size_t *ret_columns)
 {
 	*ret_columns = tables_columns(table);

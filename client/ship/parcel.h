@@ -40,7 +40,7 @@ struct parcel *parcel_free(struct parcel *parcel);
 int parcel_make(int folder, struct source *source, const struct parcel_plan *plan);
 /* From the first block again. */
 void parcel_rewind(struct parcel *parcel);
-/* 1: a block; 0: there are no more; -EBADMSG. */
+/* 1: a block; 0: the end; -EBADMSG. */
 int parcel_next(struct parcel *parcel, struct parcel_block *ret);
 /* It has arrived. */
 void parcel_remove(int folder);
