@@ -1,9 +1,9 @@
 """PyTorch's tensors seen from outside: figures equal to torch.cuda.memory_stats() at random moments, a tensor that is
 kept in a list found by its line, and what becomes of expandable segments, cudaMallocAsync, graphs and empty_cache().
 
-    python3 tests/gpu/tensors.py [BUILD]
+    python3 tests/gpu/tensors.py [BUILD] [PART…] (build/release; moments leak before price), as root, with PyTorch.
 
-The program is this file with an argument of its own; it steps once for each line that it reads.
+MOMENTS (100), LEAK_S (60; 600 for the long proof), PRICE_ROUNDS (4). The program is this file with an argument of its own; it steps once for each line that it reads.
 """
 import json
 import os
@@ -216,16 +216,21 @@ def price(build):
 
 def main():
     build = gpu.build(sys.argv)
+    parts = sys.argv[2:] or ["moments", "leak", "before", "price"]
     print(gpu.machine())
-    daemon = gpu.Daemon(build, "[probe]\ntensors = yes\nbudget = none\ntrap_limit = none\n")
-    for name, way, moments in WAYS:
-        (compare if moments else not_seen)(daemon, name, way, moments)
-    leak(daemon)
-    daemon.show("query", "loss")
-    daemon.show("status")
-    daemon.stop()
-    before(build)
-    price(build)
+    if "moments" in parts or "leak" in parts:
+        daemon = gpu.Daemon(build, "[probe]\ntensors = yes\nbudget = none\ntrap_limit = none\n")
+        for name, way, moments in WAYS if "moments" in parts else ():
+            (compare if moments else not_seen)(daemon, name, way, moments)
+        if "leak" in parts:
+            leak(daemon)
+        daemon.show("query", "loss")
+        daemon.show("status")
+        daemon.stop()
+    if "before" in parts:
+        before(build)
+    if "price" in parts:
+        price(build)
 
 
 if __name__ == "__main__":
