@@ -7,6 +7,7 @@
 #include "core/base/array.h"
 #include "core/base/bytes.h"
 #include "core/model/correlate.h"
+#include "core/model/device.h"
 #include "core/model/mapping.h"
 #include "core/model/mempool.h"
 #include "core/model/range.h"
@@ -29,6 +30,32 @@ struct effect_row {
 	bool in_graph; /* in a captured stream it waits for the launch of the graph */
 	bool waits;    /* the thread waits for the device */
 };
+
+void call_shows_size(struct call *call, uint64_t bytes)
+{
+	struct process *process = call->process;
+	const struct core_device row = {
+		.process = process->row.id,
+		.ordinal = call->op->device,
+		.memory_bytes = bytes_bounded(bytes),
+	};
+	int r;
+
+	if (row.ordinal == DEVICE_UNKNOWN || !bytes ||
+	    (process->exact && exact_knows_device(process->exact, row.ordinal)))
+		return;
+	r = device_size_add(&process->sizes, row.ordinal, row.memory_bytes);
+	if (r < 0)
+		loss_count(call->core, process, LOSS_LIMIT);
+	else if (r > 0)
+		core_tell(call->core, &row);
+}
+
+static void call_device_size(struct call *call)
+{
+	if (!(call->op->flags & OP_UNREAD))
+		call_shows_size(call, call->op->address);
+}
 
 static const struct effect_row effect_table[] = {
 	[EFFECT_NONE] = { .apply = NULL },
@@ -69,6 +96,7 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_TENSOR] = { .apply = mempool_tensor },
 	[EFFECT_OOM] = { .apply = oom_reported },
 	[EFFECT_ROOM] = { .apply = oom_room },
+	[EFFECT_DEVICE_SIZE] = { .apply = call_device_size, .names_device = true },
 };
 
 #define EFFECT_COUNT ARRAY_SIZE(effect_table)

@@ -44,6 +44,9 @@ void oom_reported(struct call *call);
 /* The driver says how much is free. */
 void oom_room(struct call *call);
 
+/* The call shows that its device has that much memory. */
+void call_shows_size(struct call *call, uint64_t bytes);
+
 /* Whether every row of the function table is valid. */
 bool call_table_ok(const struct function_table *table);
 /* Handler of API records, see core.c. */

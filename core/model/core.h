@@ -232,7 +232,7 @@ struct core_pool {
 struct core_device {
 	uint32_t process;
 	int16_t ordinal;
-	uint8_t uuid[16];
+	uint8_t uuid[16]; /* 0: only its memory is known */
 	uint64_t memory_bytes;
 	uint64_t name; /* id of a name, 0: none */
 	uint32_t multiprocessors;

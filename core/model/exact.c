@@ -312,6 +312,11 @@ static struct exact_device *exact_find_device(const struct exact *exact, int16_t
 	return NULL;
 }
 
+bool exact_knows_device(const struct exact *exact, int16_t ordinal)
+{
+	return exact_find_device(exact, ordinal);
+}
+
 int exact_device(struct core *core, struct process *process, const struct ts_event *event)
 {
 	struct exact *exact = exact_get(core, process);

@@ -95,6 +95,9 @@ struct ticket *exact_victim(const struct exact *exact);
 /* Of the user who has most of an enum core_share, the process that has most. NULL: nobody. */
 struct exact *exact_biggest(struct core *core, int share);
 
+/* The library has described it. */
+bool exact_knows_device(const struct exact *exact, int16_t ordinal);
+
 /* How it is recorded, and its devices. */
 void exact_look(const struct exact *exact, core_row_fn *row, void *data);
 

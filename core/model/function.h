@@ -82,7 +82,8 @@ enum effect {
 	/* It has none to give out: it was asked for `bytes`, and has given out and holds the same.
 	 * `detail`: the device's type, in the first byte of `device`. */
 	EFFECT_OOM,
-	EFFECT_ROOM, /* `address` of `handle` bytes of the context's device are free */
+	EFFECT_ROOM,	    /* `address` of `handle` bytes of the context's device are free */
+	EFFECT_DEVICE_SIZE, /* `device` has `address` bytes of memory */
 };
 
 /* number, identifier, name. Numbers are stored. An address has one meaning per space: device,

@@ -1,4 +1,5 @@
 /* Look: tells what the model holds now, and changes nothing of it. */
+#include "core/model/device.h"
 #include "core/model/model.h"
 
 struct core_memory memory_sums_of(const struct account *account)
@@ -15,6 +16,7 @@ struct core_memory memory_sums_of(const struct account *account)
 
 static void look_process(const struct process *process, core_row_fn *row, void *data)
 {
+	const struct device_size *size;
 	const struct account *account;
 
 	row(data, CORE_ROW_PROCESS, &process->row);
@@ -22,6 +24,15 @@ static void look_process(const struct process *process, core_row_fn *row, void *
 		const struct core_memory sums = memory_sums_of(account);
 
 		row(data, CORE_ROW_MEMORY, &sums);
+	}
+	list_for_each(size, &process->sizes, link) {
+		const struct core_device device = {
+			.process = process->row.id,
+			.ordinal = size->ordinal,
+			.memory_bytes = size->bytes,
+		};
+
+		row(data, CORE_ROW_DEVICE, &device);
 	}
 	if (process->exact)
 		exact_look(process->exact, row, data);

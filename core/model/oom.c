@@ -459,6 +459,7 @@ void oom_room(struct call *call)
 		.total_bytes = bytes_bounded(call->op->handle),
 		.device = call->op->device,
 	};
+	call_shows_size(call, call->op->handle);
 	if (!oom || oom->row.room_ns >= oom->row.time_ns)
 		return;
 	oom_take_room(oom, &call->process->room);

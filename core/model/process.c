@@ -8,6 +8,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/time.h"
 #include "core/model/call.h"
+#include "core/model/device.h"
 #include "core/model/gpu_pool.h"
 #include "core/model/mempool.h"
 #include "core/model/name.h"
@@ -46,6 +47,7 @@ static void process_init(const struct core *core, struct process *process,
 	list_init(&process->mappings);
 	list_init(&process->mempools);
 	list_init(&process->allocators);
+	list_init(&process->sizes);
 	ranges_init(&process->ranges);
 	timeline_init(&process->timeline);
 	context_init(core, &process->unknown, 0);
@@ -92,6 +94,7 @@ static void process_empty(struct core *core, struct process *process, uint64_t t
 	gpu_event_forget_all(core, process);
 	mempool_forget_all(process);
 	mempool_forget_allocators(core, process);
+	device_size_forget_all(&process->sizes);
 	process->init_ns = process->used_ns = 0;
 	process->events_told = process->event_missed = false;
 	memset(process->retains, 0, sizeof(process->retains));

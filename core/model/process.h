@@ -31,6 +31,7 @@ struct process {
 	struct list mappings;	/* struct allocation: mappings */
 	struct list mempools;	/* struct mempool */
 	struct list allocators; /* struct allocator */
+	struct list sizes;	/* struct device_size */
 	bool sums_only;		/* and their blocks are not followed */
 	struct oom_room room;
 	uint64_t emptied_ns;	/* the latest start of another program in it */

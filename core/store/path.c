@@ -155,7 +155,8 @@ static int load_all(struct load *load)
 			      take_stream);
 	if (r == 0)
 		r = load_each(load,
-			      "SELECT ordinal, multiprocessors FROM device WHERE process = ?1",
+			      "SELECT ordinal, multiprocessors FROM device WHERE process = ?1"
+			      " AND multiprocessors > 0",
 			      take_device);
 	if (r == 0)
 		r = load_each(load,

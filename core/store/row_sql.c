@@ -210,11 +210,14 @@ int64_t row_number(const struct row_column *column, const void *row, const struc
 	}
 }
 
-/* As nvidia-smi writes them. */
+/* As nvidia-smi writes them; empty: it is not known. */
 static void format_uuid(const uint8_t *uuid, char *out)
 {
-	static const uint8_t groups[] = { 4, 2, 2, 2, 6 };
+	static const uint8_t groups[] = { 4, 2, 2, 2, 6 }, unknown[16];
 
+	*out = '\0';
+	if (memcmp(uuid, unknown, sizeof(unknown)) == 0)
+		return;
 	out += sprintf(out, "GPU");
 	for (size_t i = 0; i < sizeof(groups); i++) {
 		*out++ = '-';

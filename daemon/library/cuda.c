@@ -133,6 +133,9 @@ static const struct library_function cuda_function[] = {
 	/* Asked by who has failed to get memory: what is free, and what there is. */
 	ROW(37, "cuMemGetInfo_v2", MEMORY, ROOM, 0, RETURN, IN(ARG(0, address), ARG(1, handle)),
 	    OUT(AT(0, address), AT(1, handle))),
+	/* Asked by the runtime API at its first look at a device. */
+	ROW(38, "cuDeviceTotalMem_v2", MEMORY, DEVICE_SIZE, 0, RETURN,
+	    IN(ARG(0, address), ARG32(1, device)), OUT(AT(0, address))),
 
 	/* Copies. The return of synchronous ones is probed for their time. */
 	ROW(50, "cuMemcpy", COPY, SUBMIT_WAIT, COPY_UNKNOWN, RETURN | SAMPLE,

@@ -147,11 +147,16 @@ static void on_memory(struct live *live, const struct core_memory *row)
 	use->peak_bytes[row->kind] = row->peak_bytes;
 }
 
+/* A program asks for the size of devices that it does not use, too. */
 static void on_device(struct live *live, const struct core_device *row)
 {
+	static const uint8_t unknown[sizeof(row->uuid)];
 	struct live_process *process = live_process(live, row->process);
-	struct live_use *use = process ? use_get(process, row->ordinal) : NULL;
+	struct live_use *use;
 
+	if (!process || memcmp(row->uuid, unknown, sizeof(unknown)) == 0)
+		return;
+	use = use_get(process, row->ordinal);
 	if (!use)
 		return;
 	use->told = true;

@@ -163,6 +163,66 @@ static void exact_tells_a_device_when_it_changes(void **state)
 	assert_int_equal(tell(&event), INGEST_BAD);
 }
 
+static struct ts_event size_event(uint32_t device, uint64_t bytes)
+{
+	struct ts_event event = call_event(FN_DEVICE_SIZE, 1000 * MS, 1001 * MS);
+
+	event.api.device = device;
+	event.api.address = bytes;
+	return event;
+}
+
+static void device_has_the_memory_that_its_driver_tells(void **state)
+{
+	struct ts_event event = size_event(1, 80);
+
+	announce();
+	event.flags |= TS_EVENT_UNREAD;
+	give(&event);
+	event = size_event(1, 80);
+	event.result = 1;
+	give(&event);
+	event = size_event(5000, 80);
+	give(&event);
+	assert_int_equal(seen.devices, 0);
+	for (int i = 0; i < 2; i++) {
+		event = size_event(1, 80);
+		give(&event);
+	}
+	assert_int_equal(seen.devices, 1);
+	assert_int_equal(seen.device[0].ordinal, 1);
+	assert_int_equal(seen.device[0].memory_bytes, 80);
+	event = call_event(FN_RETAIN, 1002 * MS, 1003 * MS);
+	event.api.context = 0xc2;
+	event.api.device = 2;
+	give(&event);
+	for (uint64_t at = 1004; at < 1010; at += 2) {
+		event = call_event(FN_ROOM, at * MS, (at + 1) * MS);
+		event.api.context = 0xc2;
+		event.api.address = 7;
+		event.api.handle = 90;
+		give(&event);
+	}
+	assert_int_equal(seen.devices, 2);
+	assert_int_equal(seen.device[1].ordinal, 2);
+	assert_int_equal(seen.device[1].memory_bytes, 90);
+}
+
+static void device_is_what_the_library_tells_of_it(void **state)
+{
+	struct ts_event event = library_event(TS_EVENT_DEVICE, 1000 * MS, 0);
+
+	begin_exact();
+	event.device.memory_bytes = 80;
+	event.device.multiprocessors = 132;
+	tell(&event);
+	event = size_event(0, 80);
+	give(&event);
+	core_checkpoint(core, 1100 * MS);
+	assert_int_equal(seen.devices, 1);
+	assert_int_equal(seen.device[0].multiprocessors, 132);
+}
+
 static void exact_pairs_ranges_by_their_number(void **state)
 {
 	begin_exact();
@@ -459,6 +519,8 @@ int main(void)
 		STORY(exact_joins_the_call_within_a_call_of_the_runtime),
 		STORY(exact_joins_no_call_before_that_of_the_runtime),
 		STORY(exact_tells_a_device_when_it_changes),
+		STORY(device_has_the_memory_that_its_driver_tells),
+		STORY(device_is_what_the_library_tells_of_it),
 		STORY(exact_pairs_ranges_by_their_number),
 		STORY(exact_bounds_ranges_and_names),
 		STORY(exact_tells_a_name_once_for_all_processes),

@@ -24,7 +24,7 @@ WITH d AS (
 		group_concat(p.pid, ' ') FILTER (WHERE @RUNNING@) AS pids
 	FROM (SELECT * FROM device ORDER BY process) d
 	JOIN process p ON p.id = d.process
-	WHERE p.boot = :boot AND @ASKED@
+	WHERE p.boot = :boot AND multiprocessors > 0 AND @ASKED@
 	AND (:device IS NULL OR ordinal = :device)
 	GROUP BY ordinal, uuid
 ) SELECT ordinal, name.text, uuid, memory_bytes, multiprocessors,

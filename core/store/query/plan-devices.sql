@@ -6,5 +6,6 @@
 --   ordinal         integer
 --   multiprocessors integer
 SELECT process, ordinal, multiprocessors FROM device
+WHERE multiprocessors > 0
 ORDER BY process, ordinal
 LIMIT :limit
