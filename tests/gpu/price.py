@@ -41,7 +41,8 @@ LONG_SETTLE_S, LAST_S, PROFILE_S = 20, 8, 14  # of --budget 3%, of the last pric
 SETTLE_S = 0.15  # after a switch
 IN_S = 1.5  # until it is in windows again, whose price is known
 LOW, HIGH = 1 / 8, 7 / 8  # quantiles of rounds
-SETTINGS = "[probe]\nbudget = 1%\ntrap_limit = {}\nlight = {}\n"
+# Tensors have a price of their own (tensors.py), and a process without a budget would pay it.
+SETTINGS = "[probe]\nbudget = 1%\ntensors = no\ntrap_limit = {}\nlight = {}\n"
 ATTACH = {"light": ("--light",), "stacks": ("--stacks", "all"), "inside_all": ("--stacks", "all"), "3%": ("--budget", "3%")}
 INSIDE = ("light", "inside", "inside_all")
 TRIES = 20
@@ -279,6 +280,9 @@ def price(name, program, until):
     print(f"\n{title}: off {off:.4f} {unit} ({quantile(turns.off, LOW):.4f} to {quantile(turns.off, HIGH):.4f})")
     for state, ratios in found.items():
         show(state, ratios, statistics.median(events.get(state, [0])), said.get(state, ""))
+    if "settled" in found and "whole" in found:
+        share = statistics.median(events["settled"]) / (statistics.median(events["whole"]) or 1)
+        print(f"  settled: {share:.1%} of the events of whole, which take {share * statistics.median(found['whole']):+.2%}")
     check(f"{title}: the program ended well", program.stop() == 0)
 
 
