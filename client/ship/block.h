@@ -26,6 +26,8 @@ int maker_row(void *data, const Tracesmith__V1__Row *row);
 /* Rows of what retention took away before, and of answers that were cut off, if there are any. */
 int maker_lost(struct maker *maker);
 int maker_host(struct maker *maker);
+/* If it is known. */
+int maker_clock(struct maker *maker);
 /* Writes what is open. */
 int maker_end(struct maker *maker);
 void maker_done(struct maker *maker);

@@ -12,6 +12,7 @@
 
 #include "client/ship/tables.h"
 #include "core/base/array.h"
+#include "core/base/clock.h"
 #include "core/base/utf8.h"
 
 #define CONNECT_S  10L
@@ -24,6 +25,7 @@
 /* Versions as major * 1000 + minor. */
 #define KNOWS_ASYNC 21000
 #define KNOWS_TOKEN 22002
+#define KNOWS_NOW64 22003
 
 /* "Code: N" of its errors. */
 enum {
@@ -343,6 +345,32 @@ int clickhouse_wall_offset(struct clickhouse *server, const char *boot_id, int64
 	if (r < 0)
 		return r == -ENOENT ? -EREMOTEIO : r;
 	return sscanf(server->answer, "%" SCNd64, ret) == 1 ? 0 : -ENOENT;
+}
+
+int clickhouse_time(struct clickhouse *server, struct offset_exchange *ret,
+		    char name[OFFSET_SERVER_BYTES])
+{
+	bool exact = server->version >= KNOWS_NOW64;
+	const char *statement =
+		exact ? "SELECT toUnixTimestamp64Nano(now64(9)), hostName() FORMAT TabSeparatedRaw"
+		      : "SELECT toUnixTimestamp(now()), hostName() FORMAT TabSeparatedRaw";
+	int64_t told;
+	int at = 0, r;
+
+	ret->sent_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
+	r = ask(server, statement);
+	ret->got_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
+	if (r < 0)
+		return r;
+	if (sscanf(server->answer, "%" SCNd64 "\t%n", &told, &at) != 1 || !at || told < 0 ||
+	    told > (exact ? INT64_MAX / 2 : UINT32_MAX))
+		return fail(server, -EPROTO, "%s does not say what time it is",
+			    clickhouse_url(server));
+	snprintf(name, OFFSET_SERVER_BYTES, "%.*s", (int)strcspn(server->answer + at, "\n"),
+		 server->answer + at);
+	ret->from_ns = exact ? told : told * (int64_t)NS_PER_S;
+	ret->to_ns = exact ? told : ret->from_ns + (int64_t)NS_PER_S - 1;
+	return 0;
 }
 
 /* Its type without what changes nothing of its bytes. */

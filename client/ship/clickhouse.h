@@ -4,6 +4,7 @@
 #ifndef TS_CLIENT_SHIP_CLICKHOUSE_H
 #define TS_CLIENT_SHIP_CLICKHOUSE_H
 
+#include "client/ship/offset.h"
 #include "client/ship/parcel.h"
 #include "client/ship/settings.h"
 #include "core/base/cleanup.h"
@@ -27,6 +28,10 @@ int clickhouse_insert(struct clickhouse *server, const struct parcel *parcel,
 		      const struct parcel_block *block, const char *token);
 /* host.wall_offset_ns of the boot. -ENOENT: it is not known there. */
 int clickhouse_wall_offset(struct clickhouse *server, const char *boot_id, int64_t *ret);
+
+/* Asks for its time, and its name by itself. */
+int clickhouse_time(struct clickhouse *server, struct offset_exchange *ret,
+		    char name[OFFSET_SERVER_BYTES]);
 
 CLEANUP_DEFINE(struct clickhouse, clickhouse_free)
 

@@ -1,12 +1,15 @@
 /* tracesmith-ship: sends what tracesmithd knows of this host to the ClickHouse of a fleet. This
  * file only parses its options. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "client/ship/ship.h"
 #include "client/ship/status.h"
+#include "client/ship/window.h"
 #include "core/base/log.h"
+#include "core/base/units.h"
 
 #define STATE_PATH "/var/lib/tracesmith-ship"
 
@@ -18,6 +21,7 @@ static const struct option long_options[] = {
 	{ "status", required_argument, NULL, 'S' },
 	{ "socket", required_argument, NULL, 's' },
 	{ "once", no_argument, NULL, 'o' },
+	{ "window", required_argument, NULL, 'w' },
 	{ "check", no_argument, NULL, 'C' },
 	{ "print-config", no_argument, NULL, 'P' },
 	{ "verbose", no_argument, NULL, 'v' },
@@ -35,6 +39,7 @@ static const char help[] =
 	"      --status FILE    say there how it goes (" STATUS_PATH ")\n"
 	"  -s, --socket PATH    the daemon's control socket, overriding the settings\n"
 	"      --once           send all that there is now, and exit\n"
+	"      --window TIME    send the single operations of the last TIME (30s, 5m), and exit\n"
 	"      --check          check settings, daemon and server, and exit\n"
 	"      --print-config   print all settings with their defaults and exit\n"
 	"  -v, --verbose        log everything\n"
@@ -43,8 +48,20 @@ static const char help[] =
 
 struct arguments {
 	const char *config, *state, *status, *socket;
+	uint64_t window_ns; /* 0: none */
 	bool once, check, print, verbose, version, help;
 };
+
+static int parse_window(const char *text, uint64_t *ret_ns)
+{
+	if (units_parse_duration(text, ret_ns) == 0 && *ret_ns > 0 && *ret_ns <= WINDOW_MAX_NS)
+		return 0;
+	fprintf(stderr,
+		"tracesmith-ship: --window needs a duration of at most 10m, such as 30s (got "
+		"'%s')\n",
+		text);
+	return -EINVAL;
+}
 
 static int arguments_parse(int argc, char **argv, struct arguments *ret)
 {
@@ -66,6 +83,10 @@ static int arguments_parse(int argc, char **argv, struct arguments *ret)
 			break;
 		case 'o':
 			ret->once = true;
+			break;
+		case 'w':
+			if (parse_window(optarg, &ret->window_ns) < 0)
+				return -1;
 			break;
 		case 'C':
 			ret->check = true;
@@ -96,8 +117,12 @@ static int arguments_parse(int argc, char **argv, struct arguments *ret)
 static int run(const struct arguments *arguments, struct settings *settings)
 {
 	_cleanup_(ship_freep) struct ship *ship = NULL;
-	int r = ship_new(settings, arguments->state, arguments->status, &ship);
+	int r;
 
+	if (arguments->window_ns)
+		return window_ship(settings, arguments->window_ns) < 0 ? EXIT_FAILURE
+								       : EXIT_SUCCESS;
+	r = ship_new(settings, arguments->state, arguments->status, &ship);
 	if (r == 0 && arguments->check) {
 		r = ship_check(ship);
 		if (r == 0)

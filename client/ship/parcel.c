@@ -11,8 +11,10 @@
 
 #include "client/ship/block.h"
 #include "client/ship/parcel_format.h"
+#include "core/base/time.h"
 
-#define NAME "parcel"
+#define NAME	    "parcel"
+#define OPS_PART_NS (5 * NS_PER_S)
 
 struct parcel *parcel_free(struct parcel *parcel)
 {
@@ -127,15 +129,43 @@ static int ask_for(struct maker *maker, struct source *source, uint32_t minute)
 	return r > 0 ? 0 : r;
 }
 
+/* Of an answer the daemon gives so many rows; that of a part of the window has less. */
+static int ask_for_ops(struct maker *maker, struct source *source)
+{
+	const struct parcel_plan *plan = maker->plan;
+	struct source_about about = { .boot = plan->about.boot };
+	int r = 0;
+
+	for (uint64_t at_ns = plan->since_ns; r >= 0 && at_ns < plan->until_ns;
+	     at_ns += OPS_PART_NS) {
+		about.since_ns = at_ns;
+		about.until_ns = at_ns + OPS_PART_NS < plan->until_ns ? at_ns + OPS_PART_NS
+								      : plan->until_ns;
+		r = source_ask(source, maker->table->query, &about, maker_row, maker);
+		maker->cut += r > 0;
+	}
+	return r < 0 ? r : 0;
+}
+
+static int make_own(struct maker *maker)
+{
+	if (strcmp(maker->table->name, "clock") == 0)
+		return maker_clock(maker);
+	return maker->plan->host_known ? 0 : maker_host(maker);
+}
+
 static int make_table(struct maker *maker, struct source *source)
 {
 	const struct parcel_plan *plan = maker->plan;
+	uint32_t flags = maker->table->flags;
 	int r;
 
 	if (!maker->table->query)
-		return maker_host(maker);
+		return make_own(maker);
+	if (flags & TABLE_OPS)
+		return ask_for_ops(maker, source);
 	r = ask_for(maker, source, plan->about.minute);
-	if (maker->table->flags & TABLE_SUMS)
+	if (flags & TABLE_SUMS || plan->until_ns)
 		for (uint32_t i = 0; r == 0 && i < plan->again_count; i++)
 			r = ask_for(maker, source, plan->again[i]);
 	if (r == 0 && strcmp(maker->table->name, "loss") == 0)
@@ -143,11 +173,18 @@ static int make_table(struct maker *maker, struct source *source)
 	return r;
 }
 
+/* Operations come before the losses, which say whether some were left out. */
 static int make_tables(struct maker *maker, struct source *source)
 {
+	uint32_t without = maker->plan->until_ns ? 0 : TABLE_OPS;
+	uint32_t with = maker->plan->until_ns ? TABLE_OPS | TABLE_WITH_OPS : ~0u;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < tables_count; i++) {
+		uint32_t flags = tables[i].flags;
+
+		if (flags & without || (with != ~0u && !(flags & with)))
+			continue;
 		maker_begin(maker, &tables[i]);
 		r = make_table(maker, source);
 		if (r == 0)
@@ -181,6 +218,38 @@ static int write_head(struct maker *maker)
 	return 0;
 }
 
+static int write_all(struct maker *maker, struct source *source)
+{
+	int r = fseek(maker->out, sizeof(struct parcel_head), SEEK_SET) < 0 ? -errno : 0;
+
+	if (r == 0)
+		r = make_tables(maker, source);
+	return r < 0 ? r : write_head(maker);
+}
+
+int parcel_make_unnamed(struct source *source, const struct parcel_plan *plan, struct parcel **ret)
+{
+	_cleanup_(parcel_freep) struct parcel *parcel = calloc(1, sizeof(*parcel));
+	struct maker maker = { .plan = plan, .out = tmpfile() };
+	int r;
+
+	if (!parcel)
+		return -ENOMEM;
+	parcel->fd = -1;
+	if (!maker.out)
+		return -errno;
+	r = write_all(&maker, source);
+	if (r == 0) {
+		parcel->fd = fcntl(fileno(maker.out), F_DUPFD_CLOEXEC, 3);
+		r = parcel->fd < 0 ? -errno : read_head(parcel);
+	}
+	fclose(maker.out);
+	maker_done(&maker);
+	if (r == 0)
+		*ret = TAKE(parcel);
+	return r;
+}
+
 int parcel_make(int folder, struct source *source, const struct parcel_plan *plan)
 {
 	struct maker maker = { .plan = plan, .newest = plan->about.after };
@@ -193,11 +262,7 @@ int parcel_make(int folder, struct source *source, const struct parcel_plan *pla
 		closep(&fd);
 		return r;
 	}
-	r = fseek(maker.out, sizeof(struct parcel_head), SEEK_SET) < 0 ? -errno : 0;
-	if (r == 0)
-		r = make_tables(&maker, source);
-	if (r == 0)
-		r = write_head(&maker);
+	r = write_all(&maker, source);
 	if (r == 0)
 		r = cursor_replace(folder, fd, NAME ".new", NAME);
 	fclose(maker.out);

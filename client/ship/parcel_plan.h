@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "client/ship/cursor.h"
+#include "client/ship/offset.h"
 #include "client/ship/settings.h"
 #include "client/ship/source.h"
 
@@ -35,6 +36,13 @@ struct parcel_plan {
 	uint64_t lag_s;
 	const char *version, *machine, *kernel, *driver; /* version: of the daemon */
 	int64_t cpus, gpus;
+	bool current; /* the boot is */
+	bool clock_known;
+	struct offset_estimate clock; /* of this boot */
+	const char *clock_server;
+	/* Of single operations; 0: none, and all else. */
+	uint64_t since_ns, until_ns;
+	bool host_known; /* there, which then is not told again with them */
 };
 
 #endif

@@ -201,6 +201,7 @@ static int fill(struct source *source, const struct boots *boots, const struct b
 	int r;
 
 	plan->about = about(boot, cursor->minute);
+	plan->current = is_newest(boots, boot);
 	plan->now_ns = now_ns;
 	plan->gpus = (int64_t)boot->gpus;
 	memcpy(plan->boot_id, boot->boot_id, sizeof(plan->boot_id));
@@ -251,4 +252,31 @@ int plan_next(struct source *source, struct clickhouse *server, struct cursor *c
 		return r;
 	boots.now_ns = source_now_ns(source);
 	return boots.count ? next_of(source, server, &boots, cursor, open, ret) : PLAN_WAIT;
+}
+
+int plan_window(struct source *source, struct clickhouse *server, uint64_t length_ns,
+		struct parcel_plan *ret)
+{
+	struct boots boots = { 0 };
+	const struct source_about all = { 0 };
+	const struct boot *boot;
+	uint32_t minute;
+	int r = source_ask(source, "ship-boots", &all, take_boot, &boots);
+
+	if (r < 0 || !boots.count)
+		return r < 0 ? r : PLAN_WAIT;
+	boot = &boots.boot[boots.count - 1];
+	ret->now_ns = ret->told_ns = ret->until_ns = source_now_ns(source);
+	ret->since_ns = length_ns < ret->now_ns ? ret->now_ns - length_ns : 0;
+	ret->about = about(boot, ret->now_ns / NS_PER_S);
+	minute = about(boot, ret->since_ns / NS_PER_S).minute;
+	while (minute < ret->about.minute && ret->again_count < PARCEL_MINUTES_MAX)
+		ret->again[ret->again_count++] = minute++;
+	ret->current = true;
+	ret->gpus = (int64_t)boot->gpus;
+	memcpy(ret->boot_id, boot->boot_id, sizeof(ret->boot_id));
+	ret->wall_offset_ns = boot->wall_offset_ns;
+	r = clickhouse_wall_offset(server, ret->boot_id, &ret->wall_offset_ns);
+	ret->host_known = r == 0;
+	return r == -ENOENT ? 0 : r;
 }

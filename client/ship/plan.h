@@ -22,4 +22,9 @@ enum plan_result {
 int plan_next(struct source *source, struct clickhouse *server, struct cursor *cursor, bool open,
 	      struct parcel_plan *ret);
 
+/* Single operations of the last nanoseconds of the current boot. PLAN_WAIT: the daemon knows no
+ * boot. */
+int plan_window(struct source *source, struct clickhouse *server, uint64_t length_ns,
+		struct parcel_plan *ret);
+
 #endif

@@ -11,15 +11,16 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "client/ship/clickhouse.h"
 #include "client/ship/cursor.h"
+#include "client/ship/machine.h"
 #include "client/ship/parcel.h"
 #include "client/ship/plan.h"
 #include "client/ship/source.h"
 #include "client/ship/status.h"
+#include "client/ship/sync.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
 
@@ -43,7 +44,9 @@ struct ship {
 	unsigned int retry_s;
 	struct status status;
 	uint64_t said_ns; /* when the trouble was logged */
-	char machine[64], kernel[128], driver[64];
+	struct machine machine;
+	struct offset offset;
+	uint64_t sync_ns; /* when the clocks are compared again */
 };
 
 /* What is wrong now, in one sentence; the same one is logged again after an hour only. */
@@ -87,29 +90,6 @@ static void tell(struct ship *ship)
 		log_debug("Cannot write %s", ship->status_path);
 }
 
-static void read_line(const char *path, char *ret, size_t size)
-{
-	FILE *in = fopen(path, "re");
-
-	ret[0] = '\0';
-	if (in && fgets(ret, (int)size, in))
-		ret[strcspn(ret, "\n")] = '\0';
-	if (in)
-		fclose(in);
-}
-
-/* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159 …" */
-static void read_driver(char *ret, size_t size)
-{
-	char line[256];
-	const char *at;
-
-	read_line("/proc/driver/nvidia/version", line, sizeof(line));
-	at = strstr(line, "Module");
-	at = at ? at + strcspn(at, "0123456789") : "";
-	snprintf(ret, size, "%.*s", (int)strspn(at, "0123456789."), at);
-}
-
 static int open_folder(struct ship *ship, const char *state)
 {
 	if (mkdir(state, 0700) < 0 && errno != EEXIST)
@@ -146,7 +126,6 @@ int ship_new(const struct settings *settings, const char *state, const char *sta
 	     struct ship **ret)
 {
 	_cleanup_(ship_freep) struct ship *ship = calloc(1, sizeof(*ship));
-	struct utsname name = { 0 };
 	int r;
 
 	if (!ship)
@@ -155,10 +134,7 @@ int ship_new(const struct settings *settings, const char *state, const char *sta
 	ship->status_path = status;
 	ship->folder = -1;
 	ship->retry_s = RETRY_FIRST_S;
-	read_line("/etc/machine-id", ship->machine, sizeof(ship->machine));
-	read_driver(ship->driver, sizeof(ship->driver));
-	uname(&name);
-	snprintf(ship->kernel, sizeof(ship->kernel), "%s", name.release);
+	machine_read(&ship->machine);
 	r = open_folder(ship, state);
 	if (r == 0)
 		r = read_state(ship, state);
@@ -221,10 +197,11 @@ static int explain(struct ship *ship, int error)
 static int make_parcel(struct ship *ship, bool open)
 {
 	struct parcel_plan plan = { .settings = ship->settings,
-				    .machine = ship->machine,
-				    .kernel = ship->kernel,
-				    .driver = ship->driver,
-				    .cpus = sysconf(_SC_NPROCESSORS_CONF) };
+				    .machine = ship->machine.id,
+				    .kernel = ship->machine.kernel,
+				    .driver = ship->machine.driver,
+				    .cpus = ship->machine.cpus,
+				    .clock_server = ship->offset.server };
 	int r = open_source(ship);
 
 	if (r < 0)
@@ -236,6 +213,8 @@ static int make_parcel(struct ship *ship, bool open)
 	if (r == PLAN_WAIT)
 		return 1;
 	plan.version = ship->source.connection.hello.version;
+	/* What is known of the clock is about this boot. */
+	plan.clock_known = plan.current && offset_estimate(&ship->offset, &plan.clock);
 	if (r == 0)
 		r = parcel_make(ship->folder, &ship->source, &plan);
 	if (r < 0)
@@ -322,13 +301,27 @@ static int send_parcel(struct ship *ship)
 	return r < 0 ? r : finish_parcel(ship);
 }
 
+/* Without an answer, what is known of the clock gets less certain, and no more. */
+static void keep_time(struct ship *ship)
+{
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+
+	if (now_ns < ship->sync_ns)
+		return;
+	if (sync_round(ship->server, &ship->offset, SYNC_SECONDS) < 0)
+		log_debug("Cannot compare clocks: %s", clickhouse_why(ship->server));
+	ship->sync_ns = now_ns + SYNC_S * NS_PER_S;
+}
+
 /* 1: there is nothing to do now; a minute that is not over is shipped if `open`. */
 static int turn(struct ship *ship, bool open)
 {
 	int r = ship->parcel ? 0 : check_server(ship);
 
-	if (r == 0 && !ship->parcel)
+	if (r == 0 && !ship->parcel) {
+		keep_time(ship);
 		r = make_parcel(ship, open);
+	}
 	return r == 0 ? send_parcel(ship) : r;
 }
 

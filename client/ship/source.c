@@ -103,6 +103,8 @@ int source_ask(struct source *source, const char *query, const struct source_abo
 	request.limit = LIMIT_QUERY_ROWS;
 	request.boot = about->boot;
 	request.number = about->minute;
+	request.since_ns = about->since_ns;
+	request.until_ns = about->until_ns;
 	if (about->after) {
 		request.after_given_case = TRACESMITH__V1__QUERY_REQUEST__AFTER_GIVEN_AFTER;
 		request.after = about->after;

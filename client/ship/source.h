@@ -28,6 +28,7 @@ void source_close(struct source *source);
 struct source_about {
 	uint32_t boot, minute;
 	int64_t after;
+	uint64_t since_ns, until_ns; /* of single operations */
 };
 
 /* Rows of one of the daemon's queries. 1: there are more than it sends at once. A lost connection

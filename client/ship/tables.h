@@ -29,6 +29,10 @@ enum table_flag {
 	/* What comes into being once. The query's last value is the number of the commit, which is
 	 * no column. */
 	TABLE_ONCE = 1 << 2,
+	/* Single operations, which are sent only when a window is asked for. */
+	TABLE_OPS = 1 << 3,
+	/* What is also sent then, since the operations need it. */
+	TABLE_WITH_OPS = 1 << 4,
 };
 
 struct table {

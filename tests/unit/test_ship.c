@@ -25,6 +25,7 @@
 #include "client/ship/settings.h"
 #include "client/ship/status.h"
 #include "client/ship/tables.h"
+#include "core/base/time.h"
 
 static char folder_path[] = "/tmp/tracesmith-ship-XXXXXX";
 static int folder;
@@ -322,6 +323,16 @@ static void answer(struct daemon *daemon, uint64_t id, const struct table *table
 	reply(daemon, id, &message);
 }
 
+static const struct table *table_of(const char *query)
+{
+	size_t i = 0;
+
+	while (i < tables_count && (!tables[i].query || strcmp(tables[i].query, query) != 0))
+		i++;
+	assert_true(i < tables_count);
+	return &tables[i];
+}
+
 static void *run_daemon(void *data)
 {
 	struct ts_frame_reader reader = { .max = TS_FRAME_REQUEST_MAX };
@@ -340,8 +351,8 @@ static void *run_daemon(void *data)
 			continue;
 		request = tracesmith__v1__request__unpack(NULL, size, bytes);
 		assert_non_null(request);
-		assert_string_equal(request->query->name, tables[daemon->queries].query);
-		answer(daemon, request->id, &tables[daemon->queries++]);
+		answer(daemon, request->id, table_of(request->query->name));
+		daemon->queries++;
 		tracesmith__v1__request__free_unpacked(request, NULL);
 	}
 	ts_frame_reader_done(&reader);
@@ -361,11 +372,14 @@ static const struct parcel_plan plan = {
 	.lost_to = 90,
 	.version = "1",
 	.machine = "machine",
+	.clock_known = true,
+	.clock_server = "server",
 	.kernel = "6.1",
 	.driver = "",
 };
 
-static int make(size_t gone_after)
+/* Of operations, if `ret` is given. */
+static int make_of(const struct parcel_plan *of, size_t gone_after, struct parcel **ret)
 {
 	struct daemon daemon = { .gone_after = gone_after };
 	struct source source = { .open = true };
@@ -376,10 +390,15 @@ static int make(size_t gone_after)
 	daemon.fd = pair[1];
 	connection_init(&source.connection, pair[0]);
 	assert_int_equal(pthread_create(&thread, NULL, run_daemon, &daemon), 0);
-	r = parcel_make(folder, &source, &plan);
+	r = ret ? parcel_make_unnamed(&source, of, ret) : parcel_make(folder, &source, of);
 	source_close(&source);
 	pthread_join(thread, NULL);
 	return r;
+}
+
+static int make(size_t gone_after)
+{
+	return make_of(&plan, gone_after, NULL);
 }
 
 static size_t unzip(const uint8_t *data, size_t size, uint8_t *ret, size_t room)
@@ -432,24 +451,18 @@ static void expect_row(struct reader *reader, const struct table *table)
 	}
 }
 
-static void a_parcel_has_all_rows(void **state)
+static void expect_blocks(struct parcel *parcel, bool ops)
 {
-	struct parcel *parcel;
 	struct parcel_block block;
 	uint8_t packed[4096], plain[8192];
 
-	assert_int_equal(parcel_open(folder, &parcel), 1);
-	assert_int_equal(make(0), 0);
-	assert_int_equal(parcel_open(folder, &parcel), 0);
-	assert_int_equal(parcel->minute, 120);
-	assert_int_equal(parcel->next, 180);
-	assert_int_equal(parcel->newest, 5); /* what the row says */
-	assert_int_equal(parcel->lost_s, 30);
-	assert_int_equal(parcel->blocks, tables_count);
 	for (size_t i = 0; i < tables_count; i++) {
 		struct reader reader = { .at = plain };
 		bool lost = strcmp(tables[i].name, "loss") == 0;
 
+		if (!(tables[i].flags & (TABLE_OPS | TABLE_WITH_OPS)) ? ops
+								      : !ops && tables[i].flags & TABLE_OPS)
+			continue;
 		assert_int_equal(parcel_next(parcel, &block), 1);
 		assert_string_equal(block.table, tables[i].name);
 		assert_int_equal(block.rows, !tables[i].query ? 1 : lost ? 3 : 2);
@@ -465,9 +478,39 @@ static void a_parcel_has_all_rows(void **state)
 		assert_ptr_equal(reader.at, reader.end);
 	}
 	assert_int_equal(parcel_next(parcel, &block), 0);
+}
+
+static void a_parcel_has_all_rows(void **state)
+{
+	struct parcel *parcel;
+
+	assert_int_equal(parcel_open(folder, &parcel), 1);
+	assert_int_equal(make(0), 0);
+	assert_int_equal(parcel_open(folder, &parcel), 0);
+	assert_int_equal(parcel->minute, 120);
+	assert_int_equal(parcel->next, 180);
+	assert_int_equal(parcel->newest, 5); /* what the row says */
+	assert_int_equal(parcel->lost_s, 30);
+	assert_int_equal(parcel->blocks, tables_count - 1);
+	expect_blocks(parcel, false);
 	parcel_free(parcel);
 	parcel_remove(folder);
 	assert_int_equal(parcel_open(folder, &parcel), 1);
+}
+
+static void a_window_has_operations(void **state)
+{
+	struct parcel_plan of = plan;
+	struct parcel *parcel;
+
+	of.again_count = 0;
+	of.since_ns = 7 * NS_PER_S;
+	of.until_ns = 10 * NS_PER_S;
+	assert_int_equal(make_of(&of, 0, &parcel), 0);
+	expect_blocks(parcel, true);
+	parcel_free(parcel);
+	assert_true(make_of(&of, 2, &parcel) < 0);
+	assert_int_equal(parcel_open(folder, &parcel), 1); /* it has no name */
 }
 
 static size_t read_parcel(uint8_t *data, size_t size)
@@ -534,6 +577,7 @@ int main(void)
 		TEST(settings_are_checked),
 		TEST(the_status_is_read_back),
 		TEST(a_parcel_has_all_rows),
+		TEST(a_window_has_operations),
 		TEST(a_parcel_is_whole_or_not_there),
 		TEST(a_damaged_parcel_is_told),
 	};

@@ -1,0 +1,14 @@
+/* machine.h: what is told of the host itself. */
+#ifndef TS_CLIENT_SHIP_MACHINE_H
+#define TS_CLIENT_SHIP_MACHINE_H
+
+#include <stdint.h>
+
+struct machine {
+	char id[64], kernel[128], driver[64]; /* "": unknown */
+	int64_t cpus;
+};
+
+void machine_read(struct machine *ret);
+
+#endif
