@@ -40,6 +40,8 @@
 #define LIMIT_QUERY_SCRATCH (256 << 20)
 /* What a fleet's server may answer to one statement. */
 #define LIMIT_FLEET_ANSWER (256 << 20)
+/* Processes in one trace of a fleet: each is asked for on its own. */
+#define LIMIT_FLEET_RANKS 4096
 /* Processes selected one by one for a recording. */
 #define LIMIT_RECORD_PIDS 4096
 /* Rows of sums that a query over exact times makes in memory, of 72 bytes plus at most 72 to find

@@ -411,6 +411,8 @@ int perfetto_event(struct out *out, const struct perfetto_event *event)
 		pb_uint(out, EVENT_STACK, event->stack);
 	if (event->flow)
 		pb_fixed(out, event->flow_ends ? EVENT_FLOW_END : EVENT_FLOW, event->flow);
+	if (event->tie)
+		pb_fixed(out, EVENT_FLOW, event->tie);
 	event_close(out, body);
 	if (instant)
 		return 0;

@@ -42,6 +42,7 @@ struct perfetto_event {
 	uint32_t stack;		      /* number */
 	uint64_t flow;		      /* links the events that share it, in order of time */
 	bool flow_ends;		      /* here */
+	uint64_t tie;		      /* another flow, likewise */
 	const struct op *op;	      /* its fields become annotations, named in the head */
 	const struct show_work *work; /* likewise */
 	uint64_t count;		      /* an annotation of this name, as the next */

@@ -102,6 +102,7 @@ static int write_work(struct exporter *x, const struct op *op)
 		.category = op->kind == OP_LAUNCH ? OP_KERNEL : op->kind,
 		.flow = show_flow(op),
 		.flow_ends = !(op->flags & OP_NODE),
+		.tie = meta_tie(x->meta, op->process, op->stream, op->gpu_start_ns),
 		.op = op,
 		.work = &work,
 	};

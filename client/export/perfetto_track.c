@@ -39,7 +39,9 @@ static int process_track(struct exporter *x, uint32_t id, uint64_t *ret)
 	track.uuid = *ret;
 	track.pid = process->pid;
 	track.process_name = process->name->text;
-	track.command = process->command->text;
+	/* Readers take the name from its first word. */
+	if (process->command != process->name)
+		track.command = process->command->text;
 	return perfetto_track(x->out, &track);
 }
 

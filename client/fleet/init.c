@@ -5,24 +5,13 @@
 #include <string.h>
 
 #include "client/base/complain.h"
-#include "client/fleet/fill.h"
 #include "client/fleet/fleet.h"
 #include "client/fleet/state.h"
+#include "client/fleet/statement.h"
 
 static int run(void *data, const char *statement)
 {
 	return server_ask(data, statement);
-}
-
-static int run_filled(struct server *server, const char *query, const struct fill *fills)
-{
-	_cleanup_(freep) char *statement = fill_in(source_query(query), fills);
-
-	if (!statement) {
-		complain("Not enough memory");
-		return -ENOMEM;
-	}
-	return server_ask(server, statement);
 }
 
 static int make_database(struct server *server, const char *cluster)
@@ -36,7 +25,7 @@ static int make_database(struct server *server, const char *cluster)
 
 	if (cluster)
 		snprintf(on, sizeof(on), " ON CLUSTER %s", cluster);
-	return run_filled(server, "create-database", fills);
+	return statement_ask(server, "create-database", fills, NULL);
 }
 
 static int note_step(struct server *server, unsigned version, const char *cluster)
@@ -52,7 +41,7 @@ static int note_step(struct server *server, unsigned version, const char *cluste
 
 	snprintf(number, sizeof(number), "%u", version);
 	server->settings = cluster ? "&insert_distributed_sync=1" : NULL;
-	r = run_filled(server, "applied", fills);
+	r = statement_ask(server, "applied", fills, NULL);
 	server->settings = NULL;
 	return r;
 }
@@ -86,22 +75,13 @@ static int check_form(const struct server *server, const struct state *state, co
 	return -EINVAL;
 }
 
-static unsigned newest_step(void)
-{
-	unsigned count = 0;
-
-	while (source_steps[count].name)
-		count++;
-	return count;
-}
-
 static int check_version(const struct server *server, const struct state *state)
 {
-	if (state->version <= newest_step())
+	if (state->version <= state_newest())
 		return 0;
 	complain(
 		"The fleet in '%s' of %s has version %u, and this tsctl knows %u: take a newer one",
-		server->place.database, server->place.base, state->version, newest_step());
+		server->place.database, server->place.base, state->version, state_newest());
 	return -EINVAL;
 }
 
@@ -127,7 +107,7 @@ int fleet_init(const struct options *options)
 	if (r < 0)
 		return EXIT_FAILED;
 	printf("'%s' at %s has version %u (ClickHouse %s%s%s)\n", server->place.database,
-	       server->place.base, newest_step(), server->version,
+	       server->place.base, state_newest(), server->version,
 	       options->cluster ? ", cluster " : "", options->cluster ? options->cluster : "");
 	return EXIT_DONE;
 }

@@ -7,8 +7,16 @@
 #include <string.h>
 
 #include "client/base/complain.h"
-#include "client/fleet/fill.h"
-#include "client/fleet/tsv.h"
+#include "client/fleet/statement.h"
+
+unsigned state_newest(void)
+{
+	unsigned count = 0;
+
+	while (source_steps[count].name)
+		count++;
+	return count;
+}
 
 struct schema_target state_target(const struct server *server, const char *cluster)
 {
@@ -22,19 +30,8 @@ struct schema_target state_target(const struct server *server, const char *clust
 static int ask(struct server *server, const char *query, bool quoted, struct tsv *ret)
 {
 	const struct fill fills[] = { { "database", server->place.database, quoted }, { 0 } };
-	_cleanup_(freep) char *statement = fill_in(source_query(query), fills);
-	int r;
 
-	if (!statement) {
-		complain("Not enough memory");
-		return -ENOMEM;
-	}
-	r = server_ask(server, statement);
-	if (r == 0 && tsv_open(ret, server->answer) < 0) {
-		complain("Cannot interpret the answer of %s", server->place.base);
-		r = -EPROTO;
-	}
-	return r;
+	return statement_ask(server, query, fills, ret);
 }
 
 int state_read(struct server *server, struct state *ret)
@@ -160,6 +157,13 @@ int state_need(struct server *server)
 	if (!state.version) {
 		complain("Database '%s' of %s has no tables of a fleet: run 'tsctl fleet init'",
 			 server->place.database, server->place.base);
+		return -ENOENT;
+	}
+	if (state.version < state_newest()) {
+		complain("The fleet in '%s' of %s has version %u, and this tsctl asks version %u: "
+			 "run 'tsctl fleet init'",
+			 server->place.database, server->place.base, state.version,
+			 state_newest());
 		return -ENOENT;
 	}
 	server->database_used = true;

@@ -9,12 +9,17 @@
 
 /* The first release series with all that the steps' files use (struct server). */
 #define STATE_MODERN 22003
+/* For queries of such servers: rows that replace each other have the same day. */
+#define STATE_SELECT_SETTINGS                                                                      \
+	"&do_not_merge_across_partitions_select_final=1&joined_subquery_requires_alias=0"
 
 struct state {
 	bool there, distributed; /* the table `version` is, and is one over a cluster's */
 	unsigned version;	 /* 0: no step is complete */
 };
 
+/* The version that this tsctl makes. */
+unsigned state_newest(void);
 /* How the tables are made for this server. */
 struct schema_target state_target(const struct server *server, const char *cluster);
 /* A negative errno: it is printed. */
@@ -25,7 +30,7 @@ int state_check(struct server *server, const struct state *state,
 		const struct schema_target *target);
 
 /* Reads the state for a query. -ENOENT, and the reason is printed: the database has no tables of a
- * fleet, or has those of a version that this tsctl does not know. */
+ * fleet, or those of an older version. */
 int state_need(struct server *server);
 
 #endif

@@ -32,6 +32,7 @@ struct meta *meta_free(struct meta *meta)
 	map_clear(&meta->text);
 	map_clear(&meta->frame);
 	map_clear(&meta->name);
+	map_clear(&meta->tie);
 	free(meta->function);
 	free(meta->held);
 	free(meta);
@@ -161,6 +162,24 @@ int meta_add_stream(struct meta *meta, const struct meta_stream *stream)
 	else if (stream->context != 0 && stream->context != device->context)
 		device->contexts = true;
 	return map_put(&meta->stream, (struct map_key){ stream->id, 0 }, copy);
+}
+
+static struct map_key tie_key(uint32_t process, uint32_t stream, uint64_t start_ns)
+{
+	return (struct map_key){ (uint64_t)process << 32 | stream, start_ns };
+}
+
+int meta_add_tie(struct meta *meta, uint32_t process, uint32_t stream, uint64_t start_ns,
+		 uint64_t number)
+{
+	return map_put(&meta->tie, tie_key(process, stream, start_ns), (void *)(uintptr_t)number);
+}
+
+uint64_t meta_tie(const struct meta *meta, uint32_t process, uint32_t stream, uint64_t start_ns)
+{
+	if (meta->tie.count == 0)
+		return 0;
+	return (uintptr_t)map_get(&meta->tie, tie_key(process, stream, start_ns));
 }
 
 int meta_add_name(struct meta *meta, uint64_t id, const char *text)

@@ -121,6 +121,7 @@ enum meta_fixed {
 struct meta {
 	int64_t wall_offset_ns; /* add to a time to get CLOCK_REALTIME */
 	struct map process, device, stream, stack, text, frame, name;
+	struct map tie; /* of traces of several hosts */
 	const struct meta_text *fixed[META_FIXED_COUNT];
 	const struct meta_text *copy[COPY_KIND_MAX + 1]; /* by kind, 0: unknown */
 	const struct meta_text *overhead[META_OVERHEAD_COUNT];
@@ -150,6 +151,13 @@ int meta_add_loss(struct meta *meta, const struct meta_loss *loss, const char *n
 
 int meta_add_held(struct meta *meta, const struct meta_held *held);
 int meta_add_allocator(struct meta *meta, const struct meta_allocator *allocator);
+
+/* The work of a stream that starts then is part of something of several processes, which has a
+ * number above 0. */
+int meta_add_tie(struct meta *meta, uint32_t process, uint32_t stream, uint64_t start_ns,
+		 uint64_t number);
+/* 0: of nothing. */
+uint64_t meta_tie(const struct meta *meta, uint32_t process, uint32_t stream, uint64_t start_ns);
 
 /* A frame without a function or a module is named by what is known. */
 const struct meta_frame *meta_frame(struct meta *meta, const struct frame *source);

@@ -97,10 +97,14 @@ const struct command command_table[] = {
 	  "Example: tsctl oom\n"
 	  "Example: tsctl oom show 3\n",
 	  cmd_oom },
-	{ "ship", "status [FILE]", "show how this host is shipped to a fleet's ClickHouse",
-	  OPTIONS_TABLE, 1, 2,
-	  "FILE is what another tracesmith-ship than the usual one writes (--status).\n"
-	  "Example: tsctl ship status\n",
+	{ "ship", "status|window [FILE]", "show how this host is shipped to a fleet's ClickHouse",
+	  OPTIONS_TABLE | OPTION(SINCE), 1, 2,
+	  "'status' reads FILE, which another tracesmith-ship than the usual one writes "
+	  "(--status).\n"
+	  "'window' sends the single operations since then, at most of 10 minutes, with the\n"
+	  "settings of the shipper, or those in FILE: 'tsctl fleet export' makes a trace of them.\n"
+	  "Example: tsctl ship status\n"
+	  "Example: tsctl ship window --since 30s\n",
 	  cmd_ship },
 	{ "sql", "STATEMENT", "run a read-only SQL statement on the daemon's tables",
 	  OPTIONS_TABLE | OPTION(WIDE) | OPTION(LIMIT) | OPTION(TIMEOUT) | OPTION(FILE), 1, 1,
@@ -215,19 +219,21 @@ const struct command command_table[] = {
 	  "Example: tsctl serve --token /etc/tracesmith/web-token --listen 127.0.0.1:9700\n"
 	  "Example: tsctl serve --listen 0.0.0.0 --tls /etc/ssl/private/gpu1.pem\n",
 	  cmd_serve },
-	{ "fleet", "init|query NAME|sql STATEMENT",
+	{ "fleet", "init|query NAME|export|sql STATEMENT",
 	  "ask many hosts, whose data is in one ClickHouse",
 	  OPTIONS_TABLE | OPTIONS_FLEET | OPTION(WIDE) | OPTIONS_WINDOW | OPTION(LIMIT) |
 		  OPTION(TIMEOUT) | OPTION(CLUSTER) | OPTION(JOB) | OPTION(HOST) | OPTION(RANK) |
-		  OPTION(ALL),
+		  OPTION(ALL) | OPTION(PERFETTO) | OPTION(OUTPUT),
 	  1, 2,
 	  "'init' makes the tables or brings them up to date; --cluster puts them on all nodes of\n"
 	  "one. 'query list' lists the queries and the options that each takes, 'sql' runs a\n"
-	  "statement that only reads. Without --url and --password-file, $TRACESMITH_FLEET_URL\n"
+	  "statement that only reads. 'export' writes one trace of all ranks of a job, from the\n"
+	  "operations that 'tsctl ship window' has sent on their hosts. Without --url and --password-file, $TRACESMITH_FLEET_URL\n"
 	  "and $TRACESMITH_FLEET_PASSWORD_FILE say where the server is.\n"
 	  "Example: tsctl fleet init --url http://ch1:8123 --password-file ~/.fleet --cluster "
 	  "gpus\n"
 	  "Example: tsctl fleet query stragglers --job 4711 --since 1h\n"
+	  "Example: tsctl fleet export --perfetto --job 4711 --since 1m -o job.perfetto\n"
 	  "Example: tsctl fleet sql \"SELECT host, count() FROM process GROUP BY host\"\n",
 	  cmd_fleet },
 	{ "answer", "F.sbt", "answer another program's requests about a recording", 0, 1, 1,

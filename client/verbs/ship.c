@@ -1,9 +1,12 @@
-/* tsctl ship: how tracesmith-ship gets on, from the file that it writes. */
+/* tsctl ship: how tracesmith-ship gets on, from the file that it writes; and a window of operations,
+ * which another tracesmith-ship sends. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/export/items.h"
 #include "client/ship/status.h"
@@ -11,6 +14,8 @@
 #include "core/base/clock.h"
 #include "core/base/units.h"
 
+#define SHIPPER	      "tracesmith-ship"
+#define WINDOW_MAX_NS (600 * (int64_t)NS_PER_S) /* as it has it */
 #define SILENT_S   180 /* it tells each few seconds; an insert may take long */
 #define LAG_S	   300
 #define ITEMS_MAX  16
@@ -89,6 +94,51 @@ static void fill(struct report *report, const struct status *status)
 	add_number(report, "lost_seconds", status->lost_s, NULL, status->lost_s > 0);
 }
 
+/* Beside this program, or wherever programs are. */
+static void run_shipper(char **argument)
+{
+	char path[PATH_MAX];
+	ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *slash;
+
+	path[size < 0 ? 0 : size] = '\0';
+	slash = strrchr(path, '/');
+	if (slash && (size_t)(slash - path) + sizeof("/" SHIPPER) <= sizeof(path)) {
+		strcpy(slash, "/" SHIPPER);
+		execv(path, argument);
+	}
+	execvp(SHIPPER, argument);
+}
+
+static int ship_window(const struct options *options, const char *config)
+{
+	int64_t now_ns = (int64_t)clock_ns(CLOCK_REALTIME);
+	int64_t length_ns = options->since.ago ? options->since.ns : now_ns - options->since.ns;
+	char length[32];
+	char *argument[8] = { (char *)SHIPPER, (char *)"--window", length };
+	size_t count = 3;
+
+	if (!(options->given & OPTION(SINCE))) {
+		complain("Give --since: how much is to be sent");
+		return EXIT_USAGE;
+	}
+	if (length_ns <= 0 || length_ns > WINDOW_MAX_NS) {
+		complain("--since must be at most 10 minutes ago");
+		return EXIT_USAGE;
+	}
+	snprintf(length, sizeof(length), "%" PRId64 "ns", length_ns);
+	if (config) {
+		argument[count++] = (char *)"--config";
+		argument[count++] = (char *)config;
+	}
+	if (options->given & OPTION(SOCKET)) {
+		argument[count++] = (char *)"--socket";
+		argument[count++] = (char *)options->socket;
+	}
+	run_shipper(argument);
+	return complain("Cannot run " SHIPPER ": %s", strerror(errno));
+}
+
 int cmd_ship(const struct options *options, int count, char **argument)
 {
 	Tracesmith__V1__StatusReply items = TRACESMITH__V1__STATUS_REPLY__INIT;
@@ -97,6 +147,8 @@ int cmd_ship(const struct options *options, int count, char **argument)
 	struct status status;
 	int r;
 
+	if (strcmp(argument[0], "window") == 0)
+		return ship_window(options, count > 1 ? argument[1] : NULL);
 	if (strcmp(argument[0], "status") != 0) {
 		complain("Unknown 'ship %s': see 'tsctl ship --help'", argument[0]);
 		return EXIT_USAGE;

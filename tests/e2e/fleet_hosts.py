@@ -32,6 +32,8 @@ COLUMNS = {
     "loss": "host boot process time second reason count start_ns end_ns told_ns",
     "price": "host boot process part time seen measured budget_ppm share_ppm cost_ppm cost_low_ppm cost_high_ppm told_ns",
     "incident": "host boot kind id time process device stack time_ns last_ns bytes text told_ns",
+    "clock": "host boot server at_ns time offset_ns drift_ppb bound_ns drift_bound_ppb round_trip_ns told_ns",
+    "op": "host boot process time kind fn name device stream tid start_ns end_ns gpu_start_ns gpu_end_ns flags correlation told_ns",
 }
 MINUTE_NS = 60 * 10**9
 
@@ -97,6 +99,54 @@ class Host:
             total = together * (3 - number) // 6
             rows.append(f"{at}\tkernel\t\t{name}\t300\t{total}\t{total // 600}\t{total // 100}\t0\t1200000\t{told}\n")
         rows.append(f"{at}\tcopy\tHtoD\t\t500\t{10**9}\t900\t90000\t{500 << 20}\t400000\t{told}\n")
+
+
+class Skewed(Host):
+    """A host whose wall clock is wrong by `wrong` seconds, and whose CLOCK_MONOTONIC gains `rate` of what passes. What it
+    knows of the server's clock is wrong by `error_ns`, which is within BOUND_NS."""
+    BOUND_NS, WANDER_PPB = 300000, 15000
+
+    def __init__(self, *arguments, wrong=0, rate=0, error_ns=0, **more):
+        super().__init__(*arguments, **more)
+        self.wrong, self.rate, self.error_ns, self.begin = wrong, rate, error_ns, self.start
+        self.start += wrong  # of rows: as it tells it
+
+    def monotonic(self, ns):
+        """What its clock shows at a time in nanoseconds since 1970."""
+        passed = ns - self.begin * 10**9
+        return self.first * 10**9 + passed + int(passed * self.rate)
+
+    def told(self, ns):
+        """As a DateTime of a row."""
+        return (self.monotonic(ns) + (self.start - self.first) * 10**9) // 10**9
+
+    def clock(self, ns):
+        at = self.monotonic(ns)
+        return (f"{self.key}\tch1\t{at}\t{self.told(ns)}\t{ns - at + self.error_ns}\t{int(-self.rate * 1e9)}\t{self.BOUND_NS}\t{self.WANDER_PPB}"
+                f"\t{self.BOUND_NS}\t{at}\n")
+
+    def kernel(self, gpu, stream, name, start, end, number):
+        """An op: launched 50 µs before it starts."""
+        launch, back, begun, ended = (self.monotonic(ns) for ns in (start - 50000, start - 44000, start, end))
+        return (f"{self.key}\t{1000 + gpu}\t{self.told(start)}\tlaunch\tcuLaunchKernel\t{name}\t{gpu}\t{10 * gpu + stream}\t{5000 + gpu}\t{launch}\t{back}"
+                f"\t{begun}\t{ended}\t5\t{number}\t{launch}\n")
+
+
+def train(hosts, begin_ns, steps, together=True, seed=1):
+    """Rows of `op` of ranks that compute, and meet in a collective. Gives them, and by step when each rank left it."""
+    chance, rows, ends, at = random.Random(seed), [], [], begin_ns
+    for step in range(steps):
+        ranks = [(host, gpu) for host in hosts for gpu in range(host.gpus)]
+        arrive = [at + 8000000 + chance.randrange(2000000) for _ in ranks]
+        last = max(arrive) + 60000
+        leave = [last + chance.randrange(8000) for _ in ranks]
+        for (host, gpu), begun, ended in zip(ranks, arrive, leave):
+            rows.append(host.kernel(gpu, 3, KERNELS[0], at, begun - 1000, 2 * step + 1))
+            if together:
+                rows.append(host.kernel(gpu, 4, COLLECTIVES[step % 2], begun, ended, 2 * step + 2))
+        ends.append(dict(zip([host.number * host.gpus + gpu for host, gpu in ranks], leave)))
+        at = last + 3000000 + chance.randrange(2000000)
+    return "".join(rows), ends
 
 
 def insert(server, database, table, text, **settings):

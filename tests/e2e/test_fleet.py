@@ -4,20 +4,31 @@ ZooKeeper, and on 26.7. The hosts are made up."""
 import http.server
 import json
 import os
+import re
 import subprocess
+import sys
 import threading
 import time
 import unittest
 
 import clickhouse
 import fleet_hosts
-from tracesmith import BUILD, Result, wait_for
+from tracesmith import BUILD, SOURCE, Result, wait_for
 
-DATABASE = "fleet"
+sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+import trace_processor  # noqa: E402
+
+DATABASE, TRACED = "fleet", "traced"
 GPUS, MINUTES = 4, 8
 # Quotes, a backslash, a tab and a letter of four bytes.
 ODD_HOST, ODD_JOB = "gpü'\"\\1\t𝛌", "j'o\\b 𝛌"
 SLOW, LATE = 9, 14
+STEPS, UNITS = 40, {"ns": 1, "µs": 1000, "ms": 10**6, "s": 10**9}
+ERRORS = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
+COLLECTIVES = ("select p.name as who, s.ts + s.dur as left_at from slice s join process_track t on s.track_id = t.id"
+               " join process p using (upid) where s.name like 'nccl%' order by s.ts")
+ARROWS = "select count(*) as n from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in where a.name like 'nccl%' and b.name like 'nccl%'"
+OPS = "select category, count(*) as n from slice where category != 'loss' group by category order by category"
 
 
 def ctl(server, *arguments, database=DATABASE, password=clickhouse.PASSWORD):
@@ -38,7 +49,7 @@ class Fleet:
         cls.server = cls.bring_up()
         first = ctl(cls.server, "init", *cls.cluster)
         assert first.code == 0, first.err
-        assert "applied 001-tables.sql" in first.out, first.out
+        assert "applied 001-tables.sql" in first.out and "applied 002-clocks-and-ops.sql" in first.out, first.out
         cls.settle()
         cls.start = int(time.time()) // 60 * 60 - 60 * (MINUTES + 1)
         hosts = [fleet_hosts.Host(n, 6, cls.start, GPUS, slow={SLOW: 1.15}, late={LATE: 3}) for n in range(6)]
@@ -160,6 +171,97 @@ class Fleet:
         [[count]] = self.server.rows(f"SELECT count() FROM {DATABASE}.busy WHERE host = '{host}'")
         return int(count) / block.count("\n")
 
+    def train(self, job, hosts, begin_ns, clocks=True, **more):
+        """Inserts what hosts that train have sent; gives when each rank left each collective."""
+        self.assertEqual(ctl(self.server, "init", *self.cluster, database=TRACED).code, 0)
+        rows, ends = fleet_hosts.train(hosts, begin_ns, STEPS, **more)
+        text = {"op": rows, "clock": "".join(host.clock(begin_ns + ns) for host in hosts for ns in (-30 * 10**9, 10**9, 31 * 10**9))}
+        for host in hosts:
+            for table, row in host.identity(host.start + 60 * MINUTES):
+                text[table] = text.get(table, "") + row
+        if not clocks:
+            del text["clock"]
+        for table, row in text.items():
+            fleet_hosts.insert(self.server, TRACED, table, row, **self.settings)
+        self.settle()
+        return ends
+
+    def skewed(self, job):
+        return [fleet_hosts.Skewed(number, 3, self.start, 2, name=f"{job}-{number}", job=job, **more)
+                for number, more in enumerate(({"error_ns": -150000}, {"wrong": 700, "rate": 40e-6, "error_ns": 280000},
+                                               {"wrong": -5, "rate": -60e-6, "error_ns": -290000}))]
+
+    def export(self, job, *arguments):
+        """The trace, and what is said of it."""
+        path = os.path.join(self.server.directory, "trace")
+        result = ctl(self.server, "export", "--perfetto", "--job", job, "--since", "20m", "-o", path, *arguments, database=TRACED)
+        self.assertEqual(result.code, 0, result.err)
+        return path, result.err
+
+    def within(self, said, tied):
+        """The bound of the clocks' errors in nanoseconds."""
+        number, unit, by = re.search(r"The clocks are within ([\d.]+) (\w+) of that of \S+; (\d+) of them are known by collectives", said).groups()
+        self.assertEqual(int(by), tied, said)
+        return float(number) * UNITS[unit]
+
+    def test_one_timeline(self):
+        """Clocks are elsewhere and run at other speeds; what the hosts know of them is wrong by more than the collectives leave."""
+        ends = self.train("aligned", self.skewed("aligned"), (self.start + 60) * 10**9)
+        path, said = self.export("aligned")
+        self.assertIn(f"{STEPS * 12} operations of 6 processes on 3 hosts", said)
+        self.assertLess(self.within(said, 2), 100000)
+        self.look(path, ends)
+        path, said = self.export("aligned", "--rank", 3)
+        self.assertIn(f"{STEPS * 2} operations of 1 processes on 1 hosts", said)
+        self.refused(ctl(self.server, "export", "--perfetto", "--job", "aligned", "--since", "20s", "-o", path, database=TRACED),
+                     "There are no operations in this window", "tsctl ship window")
+
+    def look(self, path, ends):
+        """Into the trace, which one of the servers is enough for."""
+
+    def test_clocks_by_the_server_alone(self):
+        """Without collectives the server's clock says how far times can be trusted."""
+        self.train("alone", self.skewed("alone"), (self.start + 120) * 10**9, together=False)
+        _, said = self.export("alone")
+        self.assertGreater(self.within(said, 0), 2 * fleet_hosts.Skewed.BOUND_NS)
+
+    def test_clocks_that_nobody_knows(self):
+        """They are known by collectives alone, or not at all, which is said."""
+        for job, together in (("none", True), ("nothing", False)):
+            hosts = [fleet_hosts.Skewed(number, 3, self.start, 2, name=f"{job}-{number}", job=job, wrong=3 * number) for number in range(3)]
+            self.train(job, hosts, (self.start + 180) * 10**9, clocks=False, together=together)
+            _, said = self.export(job)
+            if together:
+                self.assertLess(self.within(said, 2), 100000)
+            else:
+                self.assertIn("2 of 3 clocks cannot be compared with that of nothing-0", said)
+
+    def test_export_refusals(self):
+        path = os.path.join(self.server.directory, "nothing")
+        self.refused(ctl(self.server, "export", "--job", "4711", "-o", path), "Give --perfetto and -o FILE", code=2)
+        self.refused(ctl(self.server, "export", "--perfetto", "--job", "4711"), "Give --perfetto and -o FILE", code=2)
+        self.refused(ctl(self.server, "export", "--perfetto", "--job", "no such", "-o", path), "No such process is known there")
+        self.refused(ctl(self.server, "export", "--perfetto", "--job", "4711", "-o", path), "There are no operations in this window")
+        self.assertFalse(os.path.exists(path))
+
+    def test_upgrade(self):
+        """A fleet of version 1 gets what is new, and keeps what it has."""
+        on = f" ON CLUSTER {self.cluster[1]}" if self.cluster else ""
+        self.assertEqual(ctl(self.server, "init", *self.cluster, database="upgraded").code, 0)
+        text = dict(fleet_hosts.Host(1, 1, self.start).identity(self.start))["host"]
+        fleet_hosts.insert(self.server, "upgraded", "host", text, **self.settings)
+        for table in ("op", "clock"):
+            for name in (table, f"{table}_local")[:2 if on else 1]:
+                self.server.ask(f"DROP TABLE upgraded.{name}{on}")
+        self.server.ask(f"ALTER TABLE upgraded.version{'_local' if on else ''}{on} DELETE WHERE version = 2")
+        wait_for("version 1", lambda: self.server.rows("SELECT max(version) FROM upgraded.version") == [["1"]])
+        self.refused(ctl(self.server, "query", "hosts", database="upgraded"), "has version 1, and this tsctl asks version 2: run 'tsctl fleet init'")
+        again = ctl(self.server, "init", *self.cluster, database="upgraded")
+        self.assertEqual((again.code, again.out.count("applied"), again.out.count("applied 002")), (0, 1, 1), again.err)
+        self.assertEqual(self.server.rows("SELECT host FROM upgraded.host"), [["gpu-00001"]])
+        for table in ("op", "clock"):
+            self.assertEqual(self.server.rows(f"SELECT count() FROM upgraded.{table}"), [["0"]])
+
     def test_sql(self):
         result = ctl(self.server, "sql", "--json", "SELECT uniqExact(host) AS hosts, 'a\\tb' AS text, NULL AS none FROM process")
         self.assertEqual(json.loads(result.out)["rows"], [{"hosts": 8, "text": "a\tb", "none": None}])
@@ -227,7 +329,7 @@ class Node(Fleet, unittest.TestCase):
     def test_newer(self):
         self.assertEqual(self.init("newer").code, 0)
         self.server.ask("INSERT INTO newer.version VALUES (99, now(), 'tsctl 9')")
-        self.refused(self.init("newer"), "has version 99, and this tsctl knows 1")
+        self.refused(self.init("newer"), "has version 99, and this tsctl knows 2")
 
     def test_no_clickhouse(self):
         class Other(http.server.BaseHTTPRequestHandler):
@@ -273,6 +375,26 @@ class Cluster(Fleet, unittest.TestCase):
     @classmethod
     def settle(cls):
         cls.nodes.settled()
+
+    def look(self, path, ends):
+        try:
+            errors, rows, [arrows], ops = trace_processor.query(path, ERRORS, COLLECTIVES, ARROWS, OPS)
+        except trace_processor.Unavailable as error:
+            self.skipTest(str(error))
+        self.assertEqual(errors, [])
+        self.assertEqual(arrows["n"], STEPS * 5)
+        self.assertEqual({row["category"]: row["n"] for row in ops}, {"kernel": STEPS * 12, "launch": STEPS * 12})
+        times, bounds = {}, {}
+        for row in rows:
+            rank, number, unit = re.fullmatch(r"rank (\d+) on .*, pid \d+, clock ±([\d.]+) (\w+)", row["who"]).groups()
+            times.setdefault(int(rank), []).append(row["left_at"])
+            bounds[int(rank)] = float(number) * 1.01 * UNITS[unit]  # it is rounded
+        self.assertEqual({rank: len(left) for rank, left in times.items()}, dict.fromkeys(range(6), STEPS))
+        # Ranks of one host have one clock.
+        self.assertEqual((bounds[0], bounds[1]), (0, 0))
+        for step, truth in enumerate(ends):
+            for rank, left in times.items():
+                self.assertLessEqual(abs(left[step] - times[0][step] - (truth[rank] - truth[0])), bounds[rank] + 1)
 
     def test_is_a_cluster(self):
         self.refused(ctl(self.server, "init"), "give its name, --cluster")

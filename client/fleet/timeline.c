@@ -1,0 +1,30 @@
+/* Timeline: a line through a point, with a bound that grows with the distance from it. */
+#include "client/fleet/timeline.h"
+
+#include <stdlib.h>
+
+#define PPB 1000000000
+
+static int64_t drifted(int64_t ns, int64_t ppb)
+{
+	return (int64_t)((__int128)ns * ppb / PPB);
+}
+
+int64_t timeline_of(const struct timeline_clock *clock, int64_t monotonic_ns)
+{
+	return monotonic_ns + clock->offset_ns + clock->shift_ns +
+	       drifted(monotonic_ns - clock->at_ns, clock->drift_ppb);
+}
+
+int64_t timeline_back(const struct timeline_clock *clock, int64_t ns)
+{
+	int64_t about_ns = ns - clock->offset_ns - clock->shift_ns;
+
+	return about_ns - drifted(about_ns - clock->at_ns, clock->drift_ppb);
+}
+
+int64_t timeline_bound(const struct timeline_clock *clock, int64_t monotonic_ns)
+{
+	return clock->bound_ns +
+	       drifted(llabs(monotonic_ns - clock->at_ns), clock->drift_bound_ppb);
+}
