@@ -19,8 +19,9 @@ int64_t timeline_of(const struct timeline_clock *clock, int64_t monotonic_ns)
 int64_t timeline_back(const struct timeline_clock *clock, int64_t ns)
 {
 	int64_t about_ns = ns - clock->offset_ns - clock->shift_ns;
+	int64_t nearer_ns = about_ns - drifted(about_ns - clock->at_ns, clock->drift_ppb);
 
-	return about_ns - drifted(about_ns - clock->at_ns, clock->drift_ppb);
+	return about_ns - drifted(nearer_ns - clock->at_ns, clock->drift_ppb);
 }
 
 int64_t timeline_bound(const struct timeline_clock *clock, int64_t monotonic_ns)

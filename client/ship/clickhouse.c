@@ -369,7 +369,7 @@ int clickhouse_time(struct clickhouse *server, struct offset_exchange *ret,
 	snprintf(name, OFFSET_SERVER_BYTES, "%.*s", (int)strcspn(server->answer + at, "\n"),
 		 server->answer + at);
 	ret->from_ns = exact ? told : told * (int64_t)NS_PER_S;
-	ret->to_ns = exact ? told : ret->from_ns + (int64_t)NS_PER_S - 1;
+	ret->to_ns = exact ? told : ret->from_ns + (int64_t)NS_PER_S + OFFSET_TICK_NS;
 	return 0;
 }
 

@@ -144,7 +144,7 @@ struct offset_round offset_expect(const struct offset *offset, int64_t at_ns)
 
 int64_t offset_edge(const struct offset_round *round, int64_t now_ns)
 {
-	int64_t ahead_ns = middle(round) + round->round_trip_ns / 2;
+	int64_t ahead_ns = middle(round) - OFFSET_TICK_NS / 2 + round->round_trip_ns / 2;
 
 	return (now_ns + ahead_ns) / SECOND_NS * SECOND_NS + SECOND_NS - ahead_ns;
 }

@@ -21,6 +21,10 @@
 /* What a known drift may change by: RFC 5905's tolerance. */
 #define OFFSET_WANDER_PPB 15000
 
+/* Whole seconds come from time(), which begins a second with the next tick of the kernel: HZ is 100
+ * or more. */
+#define OFFSET_TICK_NS 10000000
+
 struct offset_exchange {
 	int64_t sent_ns, got_ns; /* CLOCK_MONOTONIC */
 	int64_t from_ns, to_ns;	 /* the server's clock was in here when it was read */
@@ -65,7 +69,7 @@ bool offset_estimate(const struct offset *offset, struct offset_estimate *ret);
 /* What a round later may find. Without any before, it is open. */
 struct offset_round offset_expect(const struct offset *offset, int64_t at_ns);
 /* When to ask a server that tells whole seconds: it then answers in the middle of when its next one
- * may begin, by what is known, so that either answer halves that. */
+ * may begin, by what is known, so that either answer halves that, but for the tick. */
 int64_t offset_edge(const struct offset_round *round, int64_t now_ns);
 
 #endif

@@ -24,7 +24,8 @@ static void sleep_until(int64_t ns)
 
 static bool is_narrow(const struct offset_round *round)
 {
-	return offset_known(round) && offset_half(round) <= round->round_trip_ns * 3 / 4;
+	return offset_known(round) &&
+	       offset_half(round) <= (round->round_trip_ns + OFFSET_TICK_NS) * 3 / 4;
 }
 
 static int edges(struct clickhouse *server, struct offset *offset, size_t most,

@@ -219,23 +219,6 @@ class Fleet:
     def look(self, path, ends):
         """Into the trace, which one of the servers is enough for."""
 
-    def test_clocks_by_the_server_alone(self):
-        """Without collectives the server's clock says how far times can be trusted."""
-        self.train("alone", self.skewed("alone"), (self.start + 120) * 10**9, together=False)
-        _, said = self.export("alone")
-        self.assertGreater(self.within(said, 0), 2 * fleet_hosts.Skewed.BOUND_NS)
-
-    def test_clocks_that_nobody_knows(self):
-        """They are known by collectives alone, or not at all, which is said."""
-        for job, together in (("none", True), ("nothing", False)):
-            hosts = [fleet_hosts.Skewed(number, 3, self.start, 2, name=f"{job}-{number}", job=job, wrong=3 * number) for number in range(3)]
-            self.train(job, hosts, (self.start + 180) * 10**9, clocks=False, together=together)
-            _, said = self.export(job)
-            if together:
-                self.assertLess(self.within(said, 2), 100000)
-            else:
-                self.assertIn("2 of 3 clocks cannot be compared with that of nothing-0", said)
-
     def test_export_refusals(self):
         path = os.path.join(self.server.directory, "nothing")
         self.refused(ctl(self.server, "export", "--job", "4711", "-o", path), "Give --perfetto and -o FILE", code=2)
@@ -304,6 +287,23 @@ class Node(Fleet, unittest.TestCase):
 
     def init(self, database):
         return ctl(self.server, "init", database=database)
+
+    def test_clocks_by_the_server_alone(self):
+        """Without collectives the server's clock says how far times can be trusted."""
+        self.train("alone", self.skewed("alone"), (self.start + 120) * 10**9, together=False)
+        _, said = self.export("alone")
+        self.assertGreater(self.within(said, 0), 2 * fleet_hosts.Skewed.BOUND_NS)
+
+    def test_clocks_that_nobody_knows(self):
+        """They are known by collectives alone, or not at all, which is said."""
+        for job, together in (("none", True), ("nothing", False)):
+            hosts = [fleet_hosts.Skewed(number, 3, self.start, 2, name=f"{job}-{number}", job=job, wrong=3 * number) for number in range(3)]
+            self.train(job, hosts, (self.start + 180) * 10**9, clocks=False, together=together)
+            _, said = self.export(job)
+            if together:
+                self.assertLess(self.within(said, 2), 100000)
+            else:
+                self.assertIn("2 of 3 clocks cannot be compared with that of nothing-0", said)
 
     def test_interrupted(self):
         """A step that was not completed is applied again."""
