@@ -29,6 +29,7 @@ void asked_done(struct asked *asked)
 	free(asked->process);
 	free(asked->asked);
 	free(asked->of_job);
+	free(asked->clock);
 }
 
 static int set_window(struct asked *asked, const struct options *options, uint64_t window_ns,
@@ -81,6 +82,16 @@ static char *among(const char *host, const char *process)
 	return fill_in(source_query("among"), fills);
 }
 
+static char *clocks(const struct asked *asked)
+{
+	const struct fill fills[] = { { "since", asked->since, false },
+				      { "until", asked->until, false },
+				      { "host", asked->host, false },
+				      { 0 } };
+
+	return fill_in(source_query("clock-of-hour"), fills);
+}
+
 static int set_asked(struct asked *asked, const struct options *options)
 {
 	bool rank = options->given & OPTION(RANK);
@@ -96,7 +107,8 @@ static int set_asked(struct asked *asked, const struct options *options)
 	asked->asked =
 		rank || options->job ? among(asked->host, asked->process) : strdup(asked->host);
 	asked->of_job = options->job ? among("(1)", asked->job) : strdup("(1)");
-	return asked->asked && asked->of_job ? 0 : -ENOMEM;
+	asked->clock = clocks(asked);
+	return asked->asked && asked->of_job && asked->clock ? 0 : -ENOMEM;
 }
 
 int asked_set(struct asked *asked, const struct options *options, uint64_t window_ns,
@@ -123,6 +135,7 @@ void asked_fills(const struct asked *asked, struct fill ret[ASKED_FILLS_MAX])
 		{ "of_job", asked->of_job, false },
 		{ "of_process", asked->process, false },
 		{ "asked", asked->asked, false },
+		{ "clock", asked->clock, false },
 		{ "all", asked->all ? "1" : "0", false },
 		{ 0 },
 	};

@@ -18,6 +18,7 @@ struct asked {
 	char rank[ASKED_NUMBER_BYTES], window[ASKED_WINDOW_BYTES];
 	char *host, *job, *process; /* conditions on columns of these names */
 	char *asked, *of_job;	    /* on host, boot and process of any table */
+	char *clock;		    /* a table of clocks */
 	bool all;
 };
 

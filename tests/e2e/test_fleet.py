@@ -219,6 +219,35 @@ class Fleet:
     def look(self, path, ends):
         """Into the trace, which one of the servers is enough for."""
 
+    def test_times_of_queries(self):
+        """What hosts tell whose wall clocks are wrong is put where it belongs."""
+        begin = (self.start + 240) * 10**9
+        hosts = [fleet_hosts.Skewed(number, 3, self.start, 2, name=f"told-{number}", job="told", slow={2: 1.15}, wrong=wrong, rate=rate)
+                 for number, (wrong, rate) in enumerate(((0, 0), (-700, 40e-6), (0, -60e-6)))]
+        self.train("told", hosts, begin, together=False)
+        fleet_hosts.fill(self.server, TRACED, hosts, MINUTES, **self.settings)
+        host, at = hosts[1], begin + 2 * 10**9 + 123
+        fleet_hosts.insert(self.server, TRACED, "incident", f"{host.key}\toom\t1\t{host.told(at)}\t1001\t1\t77\t{host.monotonic(at)}\t2\t4096\tno memory\t5\n",
+                           **self.settings)
+        self.settle()
+
+        def query(name, *arguments):
+            result = ctl(self.server, "query", name, "--json", "--since", "1h", *arguments, database=TRACED)
+            self.assertEqual(result.code, 0, result.err)
+            return json.loads(result.out)["rows"]
+
+        # By its own clock it ran with nobody. Its drift may put a minute beside that of the others.
+        [slow] = query("stragglers", "--job", "told")
+        self.assertEqual((slow["rank"], slow["verdict"]), (2, "straggler"))
+        self.assertGreaterEqual(slow["minutes"], MINUTES - 1)
+        [oom] = query("incidents", "--job", "told")
+        self.assertEqual((oom["host"], oom["pid"]), ("told-1", 5001))
+        self.assertLessEqual(abs(oom["time"] - at), oom["bound"])
+        self.assertLess(oom["bound"], 10**6)
+        rows = {row["host"]: row for row in query("clocks") if row["host"].startswith("told")}
+        self.assertEqual({name: round(row["add_ns"] / 1e9) for name, row in rows.items()}, {"told-0": 0, "told-1": 700, "told-2": 0})
+        self.assertEqual((rows["told-1"]["drift_ppm"], rows["told-1"]["bound_ns"], rows["told-1"]["server"]), (-40, host.BOUND_NS, "ch1"))
+
     def test_export_refusals(self):
         path = os.path.join(self.server.directory, "nothing")
         self.refused(ctl(self.server, "export", "--job", "4711", "-o", path), "Give --perfetto and -o FILE", code=2)
