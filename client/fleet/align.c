@@ -11,7 +11,7 @@
 #define PPB 1000000000
 
 struct part {
-	size_t one, other, count; /* where it begins in both */
+	size_t one, other, count; /* where it starts in both */
 };
 
 static struct part overlap(const struct align_sequence *one, const struct align_sequence *other,
@@ -49,8 +49,8 @@ static bool fits(const struct align_sequence *one, const struct align_sequence *
 	int64_t middle_ns = a[part->count / 2].end_ns;
 
 	for (size_t i = 0; i < part->count; i++) {
-		int64_t drift_ns = (int64_t)((__int128)llabs(a[i].end_ns - middle_ns) * drift_ppb /
-					     PPB);
+		int64_t drift_ns =
+			(int64_t)((__int128)llabs(a[i].end_ns - middle_ns) * drift_ppb / PPB);
 
 		if (!narrow(&a[i], &b[i], drift_ns, offset))
 			return false;

@@ -1,11 +1,11 @@
 /* align.h: how far the clocks of two ranks are apart, from the collectives that both ran. Pure.
  *
  * Nobody leaves an all-reduce, all-gather or reduce-scatter before everybody is in it. So of each
- * of them one rank's end is not before the other's start, on any clock, which bounds how far that
- * clock is ahead; what all of them leave in common is as narrow as their last phases are short. Which
- * of one rank's collectives is which of the other's is found by the same: of all ways to put two
- * sequences beside each other, but one leaves nothing. Where more than one way is left, or none,
- * nothing is known. */
+ * of them one rank's end is not before the other's start, which bounds how far the other's clock is
+ * ahead; what all of them leave in common is as narrow as their last phases are short. Which of one
+ * rank's collectives is which of the other's is found by the same: all but one of the ways to put
+ * two sequences beside each other leave nothing. Where several are left, or none, nothing is
+ * known. */
 #ifndef TS_CLIENT_FLEET_ALIGN_H
 #define TS_CLIENT_FLEET_ALIGN_H
 
@@ -39,7 +39,8 @@ enum align_result {
 };
 
 /* How far `other` is ahead of `one`. `known` is what is known before, which is narrowed; the clocks
- * may drift apart by `drift_ppb`. If found, one's collective i is the other's i + shift. -ENOMEM. */
+ * may drift apart by `drift_ppb`. If found, one's collective i is the other's i + shift.
+ * -ENOMEM. */
 int align_sequences(const struct align_sequence *one, const struct align_sequence *other,
 		    int64_t drift_ppb, struct align_offset *known, int64_t *ret_shift);
 

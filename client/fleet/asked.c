@@ -124,20 +124,13 @@ int asked_set(struct asked *asked, const struct options *options, uint64_t windo
 void asked_fills(const struct asked *asked, struct fill ret[ASKED_FILLS_MAX])
 {
 	const struct fill fills[] = {
-		{ "since", asked->since, false },
-		{ "until", asked->until, false },
-		{ "limit", asked->limit, false },
-		{ "in_window", asked->window, false },
-		{ "of_host", asked->host, false },
-		{ "is_host", asked->host, false },
-		{ "is_rank", asked->rank, false },
-		{ "is_job", asked->job, false },
-		{ "of_job", asked->of_job, false },
-		{ "of_process", asked->process, false },
-		{ "asked", asked->asked, false },
-		{ "clock", asked->clock, false },
-		{ "all", asked->all ? "1" : "0", false },
-		{ 0 },
+		{ "since", asked->since, false },	  { "until", asked->until, false },
+		{ "limit", asked->limit, false },	  { "in_window", asked->window, false },
+		{ "of_host", asked->host, false },	  { "is_host", asked->host, false },
+		{ "is_rank", asked->rank, false },	  { "is_job", asked->job, false },
+		{ "of_job", asked->of_job, false },	  { "of_process", asked->process, false },
+		{ "asked", asked->asked, false },	  { "clock", asked->clock, false },
+		{ "all", asked->all ? "1" : "0", false }, { 0 },
 	};
 
 	_Static_assert(ARRAY_SIZE(fills) <= ASKED_FILLS_MAX, "they have room");

@@ -102,9 +102,9 @@ static int load_devices(struct fleet_export *x, const struct fill *fills)
 		char **cell = answer.cell;
 		size_t rank = ranks_find(&x->ranks, cell[0], cell[1], strtoll(cell[2], NULL, 10));
 
-		if (rank != SIZE_MAX && meta_add_device(x->meta, (uint32_t)rank + 1,
-							(int16_t)strtol(cell[3], NULL, 10),
-							cell[4]) < 0)
+		if (rank != SIZE_MAX &&
+		    meta_add_device(x->meta, (uint32_t)rank + 1, (int16_t)strtol(cell[3], NULL, 10),
+				    cell[4]) < 0)
 			return no_memory();
 	}
 	return r;
@@ -331,9 +331,8 @@ static void show_end(const struct fleet_export *x)
 	char size[UNITS_TEXT_SIZE];
 	uint64_t losses = 0;
 
-	complain("%" PRIu64 " operations of %zu processes on %zu hosts, %s", x->ops,
-		 x->ranks.count, x->ranks.clocks,
-		 units_bytes(size, (int64_t)outfile_size(x->file)));
+	complain("%" PRIu64 " operations of %zu processes on %zu hosts, %s", x->ops, x->ranks.count,
+		 x->ranks.clocks, units_bytes(size, (int64_t)outfile_size(x->file)));
 	show_clocks(x);
 	for (size_t i = 0; i < LOSSES_MAX && x->loss[i].reason; i++)
 		losses += x->loss[i].count;

@@ -15,7 +15,7 @@
 /* Of one stream. */
 struct rank_stream {
 	int64_t stream;
-	uint64_t first; /* of its collectives: number of what it is part of, if it is of the reference */
+	uint64_t first;			/* of the reference: the number of its first collective */
 	struct align_sequence sequence; /* on the timeline */
 };
 
@@ -23,9 +23,9 @@ struct rank {
 	const char *host, *boot, *comm;
 	int64_t process;
 	uint32_t pid;
-	int32_t rank;		      /* -1: unknown */
-	size_t clock;		      /* of its host */
-	int64_t from_ns, to_ns;	      /* the window, on its own clock */
+	int32_t rank;		/* -1: unknown */
+	size_t clock;		/* of its host */
+	int64_t from_ns, to_ns; /* the window, on its own clock */
 	struct rank_stream *stream;
 	size_t streams, room;
 };
@@ -43,7 +43,7 @@ struct ranks {
 	size_t clocks, clock_room;
 	struct rank_tie *tie;
 	size_t ties, tie_room;
-	size_t reference; /* a rank */
+	size_t reference;     /* a rank */
 	uint64_t collectives; /* of the reference, that others are tied to */
 	struct arena arena;
 };

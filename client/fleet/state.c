@@ -162,8 +162,7 @@ int state_need(struct server *server)
 	if (state.version < state_newest()) {
 		complain("The fleet in '%s' of %s has version %u, and this tsctl asks version %u: "
 			 "run 'tsctl fleet init'",
-			 server->place.database, server->place.base, state.version,
-			 state_newest());
+			 server->place.database, server->place.base, state.version, state_newest());
 		return -ENOENT;
 	}
 	server->database_used = true;

@@ -1,4 +1,4 @@
-/* machine.h: what is told of the host itself. */
+/* machine.h: the host itself, for the fleet's table `host`. */
 #ifndef TS_CLIENT_SHIP_MACHINE_H
 #define TS_CLIENT_SHIP_MACHINE_H
 

@@ -16,18 +16,12 @@
 enum { EXIT_USAGE = 2, EXIT_SETTINGS = 78 /* EX_CONFIG: systemd does not restart it */ };
 
 static const struct option long_options[] = {
-	{ "config", required_argument, NULL, 'c' },
-	{ "state-dir", required_argument, NULL, 'd' },
-	{ "status", required_argument, NULL, 'S' },
-	{ "socket", required_argument, NULL, 's' },
-	{ "once", no_argument, NULL, 'o' },
-	{ "window", required_argument, NULL, 'w' },
-	{ "check", no_argument, NULL, 'C' },
-	{ "print-config", no_argument, NULL, 'P' },
-	{ "verbose", no_argument, NULL, 'v' },
-	{ "version", no_argument, NULL, 'V' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+	{ "config", required_argument, NULL, 'c' }, { "state-dir", required_argument, NULL, 'd' },
+	{ "status", required_argument, NULL, 'S' }, { "socket", required_argument, NULL, 's' },
+	{ "once", no_argument, NULL, 'o' },	    { "window", required_argument, NULL, 'w' },
+	{ "check", no_argument, NULL, 'C' },	    { "print-config", no_argument, NULL, 'P' },
+	{ "verbose", no_argument, NULL, 'v' },	    { "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },	    { NULL, 0, NULL, 0 },
 };
 
 static const char help[] =

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PPB	 1000000000
+#define PPB	  1000000000
 #define SECOND_NS 1000000000
-#define NS_LIMIT (INT64_MAX / 4) /* year 2043; differences of such times do not overflow */
+#define NS_LIMIT  (INT64_MAX / 4) /* year 2043; differences of such times do not overflow */
 
 static int64_t drifted(int64_t ns, int64_t ppb)
 {
@@ -163,7 +163,6 @@ void offset_add(struct offset *offset, const char *server, const struct offset_r
 		offset->count = 0;
 	snprintf(offset->server, sizeof(offset->server), "%s", server);
 	if (offset->count == OFFSET_ROUNDS)
-		memmove(offset->round, offset->round + 1,
-			--offset->count * sizeof(*offset->round));
+		memmove(offset->round, offset->round + 1, --offset->count * sizeof(*offset->round));
 	offset->round[offset->count++] = *round;
 }

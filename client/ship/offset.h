@@ -3,7 +3,7 @@
  * An exchange bounds the offset by causality alone: the server read its clock after we had sent the
  * request and before we had the answer, and said it to its resolution. A round is what some
  * exchanges leave in common; the estimate is the round that bounds best now, of those of a window,
- * carried on by the drift between rounds. All of it is of one server: another one has another clock.
+ * carried on by the drift between rounds. All of it is of one server: another has another clock.
  *
  * Source: RFC 5905 (NTP v4), of which the clock filter and the tolerance of frequency are. */
 #ifndef TS_CLIENT_SHIP_OFFSET_H
@@ -21,7 +21,7 @@
 /* What a known drift may change by: RFC 5905's tolerance. */
 #define OFFSET_WANDER_PPB 15000
 
-/* Whole seconds come from time(), which begins a second with the next tick of the kernel: HZ is 100
+/* Whole seconds come from time(), which starts a second with the next tick of the kernel: HZ is 100
  * or more. */
 #define OFFSET_TICK_NS 10000000
 

@@ -139,8 +139,8 @@ static int ask_for_ops(struct maker *maker, struct source *source)
 	for (uint64_t at_ns = plan->since_ns; r >= 0 && at_ns < plan->until_ns;
 	     at_ns += OPS_PART_NS) {
 		about.since_ns = at_ns;
-		about.until_ns = at_ns + OPS_PART_NS < plan->until_ns ? at_ns + OPS_PART_NS
-								      : plan->until_ns;
+		about.until_ns =
+			at_ns + OPS_PART_NS < plan->until_ns ? at_ns + OPS_PART_NS : plan->until_ns;
 		r = source_ask(source, maker->table->query, &about, maker_row, maker);
 		maker->cut += r > 0;
 	}

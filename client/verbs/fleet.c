@@ -9,6 +9,10 @@ int cmd_fleet(const struct options *options, int count, char **argument)
 	const char *what = argument[0];
 	bool init = strcmp(what, "init") == 0;
 
+	if (strcmp(what, "export") != 0 && options->given & (OPTION(PERFETTO) | OPTION(OUTPUT))) {
+		complain("--perfetto and -o are for 'tsctl fleet export'");
+		return EXIT_USAGE;
+	}
 	if (init && count == 1)
 		return fleet_init(options);
 	if (strcmp(what, "query") == 0 && count == 2)
@@ -22,6 +26,7 @@ int cmd_fleet(const struct options *options, int count, char **argument)
 	else if (init || strcmp(what, "export") == 0)
 		complain("Too many arguments: see 'tsctl fleet --help'");
 	else
-		complain("'%s' is none of init, query, export and sql: see 'tsctl fleet --help'", what);
+		complain("'%s' is none of init, query, export and sql: see 'tsctl fleet --help'",
+			 what);
 	return EXIT_USAGE;
 }

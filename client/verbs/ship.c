@@ -1,5 +1,5 @@
-/* tsctl ship: how tracesmith-ship gets on, from the file that it writes; and a window of operations,
- * which another tracesmith-ship sends. */
+/* tsctl ship: how tracesmith-ship gets on, from the file that it writes; and a window of
+ * operations, which another tracesmith-ship sends. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -16,10 +16,10 @@
 
 #define SHIPPER	      "tracesmith-ship"
 #define WINDOW_MAX_NS (600 * (int64_t)NS_PER_S) /* as it has it */
-#define SILENT_S   180 /* it tells each few seconds; an insert may take long */
-#define LAG_S	   300
-#define ITEMS_MAX  16
-#define VALUE_SIZE 640
+#define SILENT_S      180 /* it tells each few seconds; an insert may take long */
+#define LAG_S	      300
+#define ITEMS_MAX     16
+#define VALUE_SIZE    640
 
 struct report {
 	Tracesmith__V1__StatusReply__Item item[ITEMS_MAX], *items[ITEMS_MAX];
@@ -149,6 +149,10 @@ int cmd_ship(const struct options *options, int count, char **argument)
 
 	if (strcmp(argument[0], "window") == 0)
 		return ship_window(options, count > 1 ? argument[1] : NULL);
+	if (options->given & OPTION(SINCE)) {
+		complain("--since is for 'tsctl ship window'");
+		return EXIT_USAGE;
+	}
 	if (strcmp(argument[0], "status") != 0) {
 		complain("Unknown 'ship %s': see 'tsctl ship --help'", argument[0]);
 		return EXIT_USAGE;

@@ -68,7 +68,7 @@ MAY_INCLUDE = {
     "client/serve": ["client/ship/status.h", "client/graph", "client/replay", "client/trace", "client/link", "client/output", "client/base", "core", "proto"],
     "client/top": ["client/link", "client/output", "client/base", "core", "proto"],
     "client/ship": ["client/export/gzip.h", "client/library/connection.h", "client/output/out.h", "core", "proto"],
-    "client/fleet": ["client/output", "client/base", "core", "proto"],
+    "client/fleet": ["client/export", "client/trace", "client/output", "client/base", "core", "proto"],
     "client/python": ["client/link/wording.h", "proto"],
     "client/verbs": ["client", "core", "proto"],
 }

@@ -149,8 +149,8 @@ static void times_go_there_and_back(void **state)
 	for (int64_t ns = 0; ns < 1000000 * MS; ns += 999 * MS) {
 		int64_t there = timeline_of(&clock, ns);
 
-		assert_true(llabs(there - (ns + 1700000000000 * MS + 77 - (ns - 5000 * MS) * 80000 /
-							     1000000000)) <= 1);
+		assert_true(llabs(there - (ns + 1700000000000 * MS + 77 -
+					   (ns - 5000 * MS) * 80000 / 1000000000)) <= 1);
 		assert_true(llabs(timeline_back(&clock, there) - ns) < 100);
 		assert_true(timeline_bound(&clock, ns) ==
 			    100 + llabs(ns - 5000 * MS) * 15000 / 1000000000);

@@ -459,9 +459,9 @@ static void expect_blocks(struct parcel *parcel, bool ops)
 	for (size_t i = 0; i < tables_count; i++) {
 		struct reader reader = { .at = plain };
 		bool lost = strcmp(tables[i].name, "loss") == 0;
+		uint32_t flags = tables[i].flags;
 
-		if (!(tables[i].flags & (TABLE_OPS | TABLE_WITH_OPS)) ? ops
-								      : !ops && tables[i].flags & TABLE_OPS)
+		if (ops ? !(flags & (TABLE_OPS | TABLE_WITH_OPS)) : flags & TABLE_OPS)
 			continue;
 		assert_int_equal(parcel_next(parcel, &block), 1);
 		assert_string_equal(block.table, tables[i].name);

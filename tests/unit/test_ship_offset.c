@@ -56,9 +56,8 @@ static struct offset_exchange ask(void)
 
 static void round_of(struct offset *offset, size_t exchanges)
 {
-	struct offset_round round = world.resolution_ns == SECOND
-					    ? offset_expect(offset, world.now_ns)
-					    : offset_open();
+	struct offset_round round =
+		world.resolution_ns == SECOND ? offset_expect(offset, world.now_ns) : offset_open();
 
 	for (size_t i = 0; i < exchanges; i++) {
 		struct offset_exchange exchange;
@@ -88,11 +87,8 @@ static int64_t expect_within(const struct offset *offset)
 
 static void start(int64_t drift_ppb, int64_t resolution_ns, uint64_t seed)
 {
-	world = (struct world){ 1700000000 * SECOND + 123456789,
-				drift_ppb,
-				resolution_ns,
-				5000 * SECOND,
-				seed };
+	world = (struct world){ 1700000000 * SECOND + 123456789, drift_ppb, resolution_ns,
+				5000 * SECOND, seed };
 }
 
 static void the_offset_is_within_its_bound(void **state)
@@ -190,7 +186,7 @@ static void another_server_has_another_clock(void **state)
 static void nonsense_is_refused(void **state)
 {
 	static const struct offset_exchange nonsense[] = {
-		{ 2, 1, 5, 5 },		 { 1, 2, 6, 5 },	  { -1, 2, 5, 5 },
+		{ 2, 1, 5, 5 },		{ 1, 2, 6, 5 },		{ -1, 2, 5, 5 },
 		{ 1, INT64_MAX, 5, 5 }, { 1, 2, 5, INT64_MAX }, { 1, 2, INT64_MIN, 5 },
 	};
 	struct offset_round round = offset_open();
