@@ -140,7 +140,8 @@ static int add_loss(struct fleet_export *x, char **cell)
 	size_t rank = ranks_find(&x->ranks, cell[0], cell[1], process);
 	const struct timeline_clock *clock = NULL;
 	struct meta_loss loss = { .count = strtoull(cell[4], NULL, 10) };
-	int64_t start_ns = strtoll(cell[5], NULL, 10), end_ns = strtoll(cell[6], NULL, 10);
+	int64_t start_ns = timeline_number(cell[5], 0, TIMELINE_MONOTONIC_MAX);
+	int64_t end_ns = timeline_number(cell[6], 0, TIMELINE_MONOTONIC_MAX);
 	char name[LABEL_BYTES];
 
 	for (size_t i = 0; process == 0 && i < x->ranks.clocks; i++)

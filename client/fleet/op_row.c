@@ -70,8 +70,11 @@ static uint8_t detail_of(uint8_t kind, const char *name)
 
 uint64_t op_row_time(const struct timeline_clock *clock, int64_t base_ns, int64_t monotonic_ns)
 {
-	int64_t ns = monotonic_ns ? timeline_of(clock, monotonic_ns) - base_ns : 0;
+	int64_t ns;
 
+	if (monotonic_ns <= 0 || monotonic_ns > TIMELINE_MONOTONIC_MAX)
+		return 0;
+	ns = timeline_of(clock, monotonic_ns) - base_ns;
 	return ns > 0 ? (uint64_t)ns : 0;
 }
 

@@ -13,7 +13,7 @@
 #include "core/base/vector.h"
 #include "core/limits.h"
 
-#define FOREVER_NS (INT64_MAX / 4)
+#define FOREVER_NS TIMELINE_OFFSET_MAX
 /* Of a clock of which nothing is known; both are within 100 ppm. */
 #define DRIFT_PPB 200000
 
@@ -26,6 +26,11 @@ static int no_memory(void)
 static int64_t number(const char *cell)
 {
 	return cell ? strtoll(cell, NULL, 10) : 0;
+}
+
+static int64_t monotonic(const char *cell)
+{
+	return timeline_number(cell, 0, TIMELINE_MONOTONIC_MAX);
 }
 
 static const char *keep(struct ranks *ranks, const char *cell)
@@ -103,7 +108,8 @@ static int take_process(struct ranks *ranks, char **cell)
 	    VECTOR_ROOM(ranks->rank, ranks->room, ranks->count + 1) < 0)
 		return no_memory();
 	ranks->rank[ranks->count++] = rank;
-	return add_clock(ranks, &ranks->rank[ranks->count - 1], number(cell[6]));
+	return add_clock(ranks, &ranks->rank[ranks->count - 1],
+			 timeline_number(cell[6], 0, TIMELINE_OFFSET_MAX));
 }
 
 int ranks_explain_none(void)
@@ -148,12 +154,14 @@ static int load_processes(struct ranks *ranks, struct server *server, const stru
 static int take_row(struct ranks *ranks, char **cell, int64_t middle_ns)
 {
 	struct timeline_clock *clock = find_clock(ranks, cell[0], cell[1]);
-	struct timeline_clock row = { .at_ns = number(cell[3]),
-				      .offset_ns = number(cell[4]),
-				      .drift_ppb = number(cell[5]),
-				      .bound_ns = number(cell[6]),
-				      .drift_bound_ppb = number(cell[7]),
-				      .error_ns = TIMELINE_UNKNOWN };
+	struct timeline_clock row = {
+		.at_ns = monotonic(cell[3]),
+		.offset_ns = timeline_number(cell[4], 0, TIMELINE_OFFSET_MAX),
+		.drift_ppb = timeline_number(cell[5], -TIMELINE_DRIFT_MAX, TIMELINE_DRIFT_MAX),
+		.bound_ns = timeline_number(cell[6], 0, TIMELINE_OFFSET_MAX),
+		.drift_bound_ppb = timeline_number(cell[7], 0, TIMELINE_DRIFT_MAX),
+		.error_ns = TIMELINE_UNKNOWN,
+	};
 	int64_t at_ns = timeline_back(&row, middle_ns);
 
 	if (!clock || (clock->server && timeline_bound(clock, timeline_back(clock, middle_ns)) <=
@@ -225,8 +233,8 @@ static int take_collective(struct ranks *ranks, struct rank *rank, size_t *room,
 	struct rank_stream *stream = stream_of(rank, number(cell[0]));
 	struct align_collective *list, one = {
 		.name = cell[1] ? strtoull(cell[1], NULL, 10) : 0,
-		.start_ns = timeline_of(clock, number(cell[2])),
-		.end_ns = timeline_of(clock, number(cell[3])),
+		.start_ns = timeline_of(clock, monotonic(cell[2])),
+		.end_ns = timeline_of(clock, monotonic(cell[3])),
 	};
 
 	if (!stream)

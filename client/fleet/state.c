@@ -83,7 +83,9 @@ static int read_columns(struct server *server, struct schema *ret)
 static const struct schema_column *find(const struct schema *schema,
 					const struct schema_column *column)
 {
-	return bsearch(column, schema->column, schema->count, sizeof(*column), order);
+	return schema->count
+		       ? bsearch(column, schema->column, schema->count, sizeof(*column), order)
+		       : NULL;
 }
 
 static bool has_table(const struct schema *schema, const char *table)

@@ -10,6 +10,13 @@ static int64_t drifted(int64_t ns, int64_t ppb)
 	return (int64_t)((__int128)ns * ppb / PPB);
 }
 
+int64_t timeline_number(const char *cell, int64_t min, int64_t max)
+{
+	int64_t number = cell ? strtoll(cell, NULL, 10) : 0;
+
+	return number < min ? min : number > max ? max : number;
+}
+
 int64_t timeline_of(const struct timeline_clock *clock, int64_t monotonic_ns)
 {
 	return monotonic_ns + clock->offset_ns + clock->shift_ns +

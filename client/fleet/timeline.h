@@ -8,6 +8,12 @@
 
 #define TIMELINE_UNKNOWN (-1)
 
+/* What a row may say, so that no sum of it overflows: CLOCK_MONOTONIC of four years, offsets and
+ * bounds until 2043, drifts of a clock that stands still. */
+#define TIMELINE_MONOTONIC_MAX (INT64_MAX / 64)
+#define TIMELINE_OFFSET_MAX    (INT64_MAX / 4)
+#define TIMELINE_DRIFT_MAX     1000000000
+
 /* CLOCK_MONOTONIC of a boot: a row of the fleet's table `clock`, or the host's own wall clock. */
 struct timeline_clock {
 	const char *host, *boot;
@@ -18,6 +24,9 @@ struct timeline_clock {
 	int64_t error_ns;
 	bool tied; /* known by collectives */
 };
+
+/* A number of a row; of one out of range its nearest neighbour. NULL is 0, if that is in it. */
+int64_t timeline_number(const char *cell, int64_t min, int64_t max);
 
 int64_t timeline_of(const struct timeline_clock *clock, int64_t monotonic_ns);
 /* The other way round. */

@@ -51,20 +51,26 @@ static void carry(struct offset_round *round, int64_t at_ns)
 	round->at_ns = at_ns;
 }
 
+static bool is_sound(const struct offset_exchange *exchange)
+{
+	return in_range(exchange->sent_ns) && in_range(exchange->got_ns) &&
+	       in_range(exchange->from_ns) && in_range(exchange->to_ns) &&
+	       exchange->got_ns >= exchange->sent_ns && exchange->to_ns >= exchange->from_ns;
+}
+
 int offset_narrow(struct offset_round *round, const struct offset_exchange *exchange)
 {
-	struct offset_round now = {
+	struct offset_round now;
+	bool stale;
+
+	if (!is_sound(exchange))
+		return -EBADMSG;
+	now = (struct offset_round){
 		.at_ns = exchange->got_ns,
 		.low_ns = exchange->from_ns - exchange->got_ns,
 		.high_ns = exchange->to_ns - exchange->sent_ns,
 		.round_trip_ns = exchange->got_ns - exchange->sent_ns,
 	};
-	bool stale;
-
-	if (!in_range(exchange->sent_ns) || !in_range(exchange->got_ns) ||
-	    !in_range(exchange->from_ns) || !in_range(exchange->to_ns) || now.round_trip_ns < 0 ||
-	    exchange->to_ns < exchange->from_ns)
-		return -EBADMSG;
 	carry(round, now.at_ns);
 	stale = now.low_ns > round->high_ns || now.high_ns < round->low_ns;
 	if (!stale) {

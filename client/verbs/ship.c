@@ -13,6 +13,7 @@
 #include "client/verbs/command.h"
 #include "core/base/clock.h"
 #include "core/base/units.h"
+#include "proto/paths.h"
 
 #define SHIPPER	      "tracesmith-ship"
 #define WINDOW_MAX_NS (600 * (int64_t)NS_PER_S) /* as it has it */
@@ -131,7 +132,7 @@ static int ship_window(const struct options *options, const char *config)
 		argument[count++] = (char *)"--config";
 		argument[count++] = (char *)config;
 	}
-	if (options->given & OPTION(SOCKET)) {
+	if (strcmp(options->socket, TS_PATH_CONTROL_SOCKET) != 0) {
 		argument[count++] = (char *)"--socket";
 		argument[count++] = (char *)options->socket;
 	}

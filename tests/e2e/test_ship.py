@@ -278,10 +278,14 @@ class Ship(tracesmith.Case):
         # What is needed to understand them is there, although no minute was shipped; and again changes nothing.
         self.assertEqual([one["pid"] for one in self.server.rows("process") if one["process"] == row["id"]], [process.pid])
         self.assertEqual((len(self.server.rows("host")), len(self.server.rows("clock"))), (1, 1))
-        before = len(self.server.rows("op"))
-        self.assertEqual(self.ship("--window", "5m").returncode, 0)
-        self.assertGreater(len(self.server.told("op")), before)
-        self.assertEqual(len(self.server.rows("op")), before)
+        again = self.daemon.ctl("ship", "window", self.config, "--since", "5m")
+        self.assertEqual((again.code, again.out.startswith("Sent ")), (0, True), again.err)
+        again = [key for key, one in self.server.all_rows("op") if one["process"] == row["id"]]
+        self.assertEqual((len(again), len(set(again))), (2 * len(rows), len(rows)))
+        for arguments, sentence in (((), "Give --since"), (("--since", "1h"), "must be at most 10 minutes ago")):
+            refused = self.daemon.ctl("ship", "window", self.config, *arguments)
+            self.assertEqual(refused.code, 2)
+            self.assertIn(sentence, refused.err)
         self.daemon.stop()
         result = self.ship("--window", "5m")
         self.assertEqual((result.returncode, result.stderr.count("\n")), (1, 1))
