@@ -242,7 +242,7 @@ class Ship(tracesmith.Case):
 
     def test_clocks_are_compared(self):
         """With servers whose clocks are elsewhere and go wrong, one of them telling whole seconds."""
-        for version, ahead, drift in (("26.7.1.1", 0, 0), ("22.8.1.1", 3600 * 10**9 + 12345678, 60e-6), ("18.16.1", -77 * 10**9 - 1, -40e-6)):
+        for version, ahead, drift in (("22.8.1.1", 3600 * 10**9 + 12345678, 60e-6), ("18.16.1", -77 * 10**9 - 1, -40e-6)):
             server = Server(version)
             self.addCleanup(server.server_close)
             self.addCleanup(server.shutdown)
