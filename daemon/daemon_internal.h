@@ -96,14 +96,10 @@ struct daemon {
 		bool whole;
 		char command[PROBE_COMMAND_MAX + 1];
 	} announced; /* the program of the event that the model gets next */
-	struct {
-		uint32_t pid;	   /* 0: none */
-		uint32_t hung_pid; /* who was waited for in vain */
-		uint64_t hung_ns;
-		size_t size;
-		void *miss;
-		uv_timer_t timer;
-	} waiting;	    /* a stack, for the mappings of its process */
+	struct hung {
+		uint32_t pid; /* 0: none */
+		uint64_t since_ns;
+	} hung;		    /* whose mappings were waited for in vain */
 	struct map settled; /* ids of stacks, by those that their calls still have */
 	struct replaced replaced[DAEMON_REPLACED];
 	uint32_t replaced_count;
@@ -199,7 +195,7 @@ void daemon_choose_unwind(struct daemon *daemon, struct probe_config *config);
 void daemon_miss_settled(struct daemon *daemon, uint32_t pid);
 int daemon_start_unwinder(struct daemon *daemon);
 void daemon_stop_unwinder(struct daemon *daemon);
-bool daemon_on_miss(void *data, const void *record, size_t size);
+enum probe_missed daemon_on_miss(void *data, const void *record, size_t size, bool in_vain);
 void daemon_on_turn(void *data);
 void daemon_on_replaced(void *data, const struct maps_replaced *replaced);
 /* Whether something else is mapped at an address than at that time. */

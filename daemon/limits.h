@@ -161,6 +161,12 @@
 /* Bytes of what waits so, in memory, for the ring would soon be full: as much as a process that
  * starts sends in 60 ms. */
 #define LIMIT_PROBE_BACKLOG (32 << 20)
+/* Processes whose records wait for their mappings, for how long, and the bytes of these, of which
+ * one user has half (core/base/quota.h): PROBE_MISSES_MAX of the largest stacks. Others wait no
+ * longer for the sake of their order than for a library that does not get on. */
+#define LIMIT_PROBE_PARKED	 64
+#define LIMIT_PROBE_PARKED_MS	 1000
+#define LIMIT_PROBE_PARKED_BYTES (112 << 20)
 /* How long the ring may wait for the stacks of one process, at once and then in each second; and
  * for those of all. */
 #define LIMIT_UNWIND_OWN_MS	  1000

@@ -282,6 +282,8 @@ static void report_unwinding(struct daemon *daemon, const struct probe_stats *pr
 	status_number(builder, "unwinding", "late", stats.late, (int64_t)stats.late,
 		      "%lu that took too long, %lu in all not walked for lack of time", stats.late,
 		      stats.cut);
+	status_number(builder, "unwinding", "waiting", false, probe->parked,
+		      "%u processes whose mappings are not known yet", probe->parked);
 	status_number(builder, "unwinding", "rules", false, (int64_t)stats.filed,
 		      "%lu, %lu of them replaced", stats.filed, stats.replaced);
 	status_number(builder, "unwinding", "unread_stacks", false,

@@ -1,18 +1,16 @@
 /* Unwound: stacks that the programs could not walk, between their ring, the unwinder and the model.
- * A miss comes before its call, and nothing that follows it is read until it is answered; so when
- * the call is seen, however long it took, its stack is known. */
+ * A miss comes before its call, and nothing that follows it is read until it is answered, nor
+ * anything of its process until its mappings are known; so when the call is seen, however long it
+ * took, its stack is known. */
 #include <errno.h>
 #include <string.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
-#include "core/base/patience.h"
 #include "core/base/time.h"
 #include "daemon/daemon_internal.h"
 
 #define REPLACED_AGAIN_NS (100 * NS_PER_MS)
-/* All probes wait this long for the mappings of one process. */
-#define MISS_MS 60
 
 static struct map_key key_of(uint64_t id)
 {
@@ -124,55 +122,22 @@ bool daemon_is_replaced(const struct daemon *daemon, uint32_t pid, uint64_t time
 	return false;
 }
 
-/* The waiting one gets the frames that are found by now, or those that it has. */
-static void end_waiting(struct daemon *daemon, bool late)
-{
-	_cleanup_(freep) void *record = TAKE(daemon->waiting.miss);
-	const struct probe_miss *miss = record;
-	int r = -ENOENT;
-
-	daemon->waiting.pid = 0;
-	uv_timer_stop(&daemon->waiting.timer);
-	late |= daemon_is_replaced(daemon, miss->tgid, miss->time_ns, 0);
-	if (daemon->unwinder)
-		r = unwinder_take(daemon->unwinder, miss, daemon->waiting.size, late);
-	if (r == -EAGAIN)
-		r = unwinder_take(daemon->unwinder, miss, daemon->waiting.size, true);
-	if (r < 0)
-		probe_go_on(daemon->probe);
-}
-
-static void on_waited(uv_timer_t *timer)
-{
-	struct daemon *daemon = timer->data;
-
-	daemon->waiting.hung_pid = daemon->waiting.pid;
-	daemon->waiting.hung_ns = uv_hrtime();
-	end_waiting(daemon, true);
-}
-
 void daemon_miss_settled(struct daemon *daemon, uint32_t pid)
 {
-	if (daemon->waiting.hung_pid == pid)
-		daemon->waiting.hung_pid = 0;
-	if (daemon->waiting.pid && daemon->waiting.pid == pid)
-		end_waiting(daemon, false);
+	if (daemon->hung.pid == pid)
+		daemon->hung.pid = 0;
+	if (daemon->probe)
+		probe_go_on_with(daemon->probe, pid);
 }
 
-static bool miss_wait(struct daemon *daemon, const struct probe_miss *miss, size_t size)
+static bool is_hung(const struct daemon *daemon, uint32_t pid)
 {
-	daemon->waiting.miss = malloc(size);
-	if (!daemon->waiting.miss)
-		return false;
-	memcpy(daemon->waiting.miss, miss, size);
-	daemon->waiting.size = size;
-	daemon->waiting.pid = miss->tgid;
-	uv_timer_start(&daemon->waiting.timer, on_waited, patience_ms(MISS_MS), 0);
-	return true;
+	return pid == daemon->hung.pid &&
+	       uv_hrtime() - daemon->hung.since_ns < LIMIT_MAPS_LOOK_MS * NS_PER_MS;
 }
 
 /* A stack that is older than a mapping cannot be walked by what is mapped now. */
-bool daemon_on_miss(void *data, const void *record, size_t size)
+enum probe_missed daemon_on_miss(void *data, const void *record, size_t size, bool in_vain)
 {
 	const struct probe_miss *miss = record;
 	struct daemon *daemon = data;
@@ -180,13 +145,18 @@ bool daemon_on_miss(void *data, const void *record, size_t size)
 	int r;
 
 	if (!daemon->unwinder || size < PROBE_MISS_LEAN)
-		return false;
+		return PROBE_MISS_DONE;
 	maps_catch_up(daemon->maps);
-	late = daemon_is_replaced(daemon, miss->tgid, miss->time_ns, 0);
-	late |= miss->tgid == daemon->waiting.hung_pid &&
-		uv_hrtime() - daemon->waiting.hung_ns < LIMIT_MAPS_LOOK_MS * NS_PER_MS;
+	late = daemon_is_replaced(daemon, miss->tgid, miss->time_ns, 0) ||
+	       is_hung(daemon, miss->tgid);
 	r = unwinder_take(daemon->unwinder, record, size, late);
-	return r == -EAGAIN ? miss_wait(daemon, miss, size) : r == 0;
+	if (r == -EAGAIN && !in_vain)
+		return PROBE_MISS_WAITS;
+	if (r == -EAGAIN) {
+		daemon->hung = (struct hung){ miss->tgid, uv_hrtime() };
+		r = unwinder_take(daemon->unwinder, record, size, true);
+	}
+	return r == 0 ? PROBE_MISS_ASKED : PROBE_MISS_DONE;
 }
 
 /* What the kernel has reported up to a turn is known before the calls of that turn. */
@@ -252,18 +222,12 @@ int daemon_start_unwinder(struct daemon *daemon)
 		.data = daemon,
 	};
 
-	uv_timer_init(&daemon->loop, &daemon->waiting.timer);
-	daemon->waiting.timer.data = daemon;
 	return unwinder_new(&daemon->loop, daemon->maps, &config, &daemon->unwinder);
 }
 
 void daemon_stop_unwinder(struct daemon *daemon)
 {
-	if (daemon->waiting.timer.data)
-		uv_close((uv_handle_t *)&daemon->waiting.timer, NULL);
-	daemon->waiting.pid = 0;
-	free(TAKE(daemon->waiting.miss));
 	unwinder_close(TAKE(daemon->unwinder), NULL);
 	if (daemon->probe)
-		probe_go_on(daemon->probe);
+		probe_wait_no_longer(daemon->probe);
 }

@@ -9,6 +9,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "core/base/patience.h"
 #include "core/base/vector.h"
 
 #define LATE_LOGGED 1 /* a second */
@@ -253,7 +254,7 @@ static struct maps_ask *ask_of(struct maps_image *image, bool *ret_new)
 	ask->image = image;
 	ask->task = (struct helper_task){ .kind = maps->look_kind,
 					  .uid = image->process->uid,
-					  .deadline_ms = LIMIT_MAPS_LOOK_MS,
+					  .deadline_ms = (uint32_t)patience_ms(LIMIT_MAPS_LOOK_MS),
 					  .message = on_message,
 					  .done = on_done };
 	list_append(&maps->asks, &ask->link);

@@ -1,9 +1,10 @@
-/* internal.h: shared by probe.c (programs and ring) and library.c (attaching). */
+/* internal.h: shared by probe.c (programs), reader.c (their ring) and library.c (attaching). */
 #ifndef TS_PROBE_INTERNAL_H
 #define TS_PROBE_INTERNAL_H
 
 #include "daemon/broker/broker.h"
 #include "daemon/probe/backlog.h"
+#include "daemon/probe/parked.h"
 #include "daemon/probe/probe.h"
 
 /* It needs the types of the former. */
@@ -26,7 +27,8 @@ struct probe {
 	struct intake *intake;
 	struct intake_lane lane;
 	struct backlog backlog;
-	uint64_t unkept;    /* records that found no memory there */
+	struct parking parking;
+	uint64_t unkept;    /* records that found no memory in either */
 	int wakes_fd;	    /* readable once after a wake-up, whatever is in the ring */
 	uv_poll_t readable; /* that */
 	void (*closed)(void *data);
@@ -41,5 +43,10 @@ struct probe {
 	uint32_t mappings; /* how often rules became void */
 	uint32_t epoch[PROBE_GROUPS][PROBE_COPIES_MAX];
 };
+
+/* reader.c: as callbacks of the lane, of libbpf, and of the intake. */
+void probe_give(void *data, const void *record, size_t size);
+int probe_record(void *data, void *record, size_t size);
+enum intake_state probe_on_turn(void *data, uint64_t now_ns, uint32_t budget);
 
 #endif

@@ -1,10 +1,4 @@
-/* Probe: the BPF programs while the daemon runs, and the ring that they fill.
- *
- * The ring is an input of the intake, read in its turns. While events come the programs wake us for
- * a stack that they cannot walk and for a ring that fills up, and for nothing else; when none came
- * for a while they are told to wake us at the next one. So a busy host pays few wake-ups and an
- * idle one no turns.
- */
+/* Probe: the BPF programs while the daemon runs, and what they and we share. */
 #include "daemon/probe/probe.h"
 
 #include <bpf/bpf.h>
@@ -21,13 +15,12 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "core/base/patience.h"
 #include "core/base/time.h"
 #include "daemon/limits.h"
 #include "daemon/probe/held.h"
 #include "daemon/probe/internal.h"
 
-#define QUIET_NS	 200000000ull /* this long without a record, and we sleep */
-#define IDLE_NS		 5000000ull   /* a record started before the flag was seen has come */
 #define KERNEL_MIN_MAJOR 5
 #define KERNEL_MIN_MINOR 15
 
@@ -68,71 +61,6 @@ static int probe_check_kernel(void)
 	return -EOPNOTSUPP;
 }
 
-/* When it was sent, nearly. */
-static uint64_t record_time_ns(const void *record)
-{
-	const struct ts_stack *stack = record;
-	const struct ts_event *event = record;
-
-	if (stack->kind == TS_EVENT_STACK)
-		return stack->time_ns;
-	return event->end_ns > event->start_ns ? event->end_ns : event->start_ns;
-}
-
-static void probe_give(void *data, const void *record, size_t size)
-{
-	struct probe *probe = data;
-
-	probe->callbacks.record(probe->data, record, size);
-}
-
-/* Not 0: enough for this turn. After a miss the lane may be stalled. */
-static int probe_take(struct probe *probe, const void *record, size_t size)
-{
-	uint64_t time_ns;
-
-	if (((const struct probe_miss *)record)->kind == PROBE_MISS) {
-		intake_lane_stall(&probe->lane, probe->callbacks.miss(probe->data, record, size));
-		return 0;
-	}
-	time_ns = record_time_ns(record);
-	if (!intake_put(&probe->lane, time_ns, record, size) || time_ns > probe->now_ns)
-		return -ECANCELED;
-	return probe->budget && --probe->budget ? 0 : -EAGAIN;
-}
-
-/* Behind a stack that is being unwound, or that waits for the mappings of its process, come many of
- * the same process that will be: they would fill the ring. */
-static int probe_record(void *data, void *record, size_t size)
-{
-	struct probe *probe = data;
-	int r;
-
-	probe->records++;
-	probe->bytes += size;
-	if (probe->lane.stalled || !backlog_is_empty(&probe->backlog)) {
-		if (backlog_put(&probe->backlog, record, size) < 0)
-			probe->unkept++;
-		return backlog_is_full(&probe->backlog) ? -EAGAIN : 0;
-	}
-	r = probe_take(probe, record, size);
-	return probe->lane.stalled ? 0 : r;
-}
-
-/* As far as it may be read. */
-static int probe_take_backlog(struct probe *probe)
-{
-	const void *record;
-	size_t size;
-	int r = 0;
-
-	while (r == 0 && !probe->lane.stalled && (record = backlog_first(&probe->backlog, &size))) {
-		r = probe_take(probe, record, size);
-		backlog_drop_first(&probe->backlog);
-	}
-	return r;
-}
-
 static void probe_readable(uv_poll_t *poll, int status, int events)
 {
 	struct probe *probe = poll->data;
@@ -141,68 +69,6 @@ static void probe_readable(uv_poll_t *poll, int status, int events)
 	epoll_wait(probe->wakes_fd, &event, 1, 0); /* or it stays readable */
 	probe->heard_ns = uv_hrtime();
 	intake_wake(probe->intake);
-}
-
-/* Less comes than would fill an eighth of the ring until a calm input is read again; should that
- * change, the programs wake us when a quarter is full. */
-static bool probe_is_calm(struct probe *probe)
-{
-	uint64_t passed_ns = probe->now_ns - probe->looked_ns;
-	uint64_t bytes = probe->bytes - probe->looked_bytes;
-
-	if (bytes * LIMIT_INTAKE_CALM_MS * NS_PER_MS > probe->config.ring_bytes / 8 * passed_ns)
-		probe->busy_ns = probe->now_ns;
-	probe->looked_ns = probe->now_ns;
-	probe->looked_bytes = probe->bytes;
-	return probe->now_ns - probe->busy_ns >= QUIET_NS;
-}
-
-/* The ring is empty. */
-static enum intake_state probe_rest(struct probe *probe)
-{
-	intake_lane_done(&probe->lane);
-	if (probe->now_ns < probe->heard_ns + QUIET_NS)
-		return probe_is_calm(probe) ? INTAKE_CALM : INTAKE_AWAKE;
-	if (!probe->idle_ns) {
-		probe->idle_ns = probe->now_ns;
-		probe->bss->settings.reader_idle = 1;
-	}
-	return probe->now_ns < probe->idle_ns + IDLE_NS ? INTAKE_AWAKE : INTAKE_ASLEEP;
-}
-
-static bool probe_is_roomy(const struct probe *probe)
-{
-	return probe->written_to &&
-	       __atomic_load_n(probe->written_to, __ATOMIC_RELAXED) -
-			       __atomic_load_n(probe->read_to, __ATOMIC_RELAXED) <
-		       probe->config.ring_bytes / 4;
-}
-
-static enum intake_state probe_on_turn(void *data, uint64_t now_ns, uint32_t budget)
-{
-	struct probe *probe = data;
-	uint64_t before = probe->records;
-	int r;
-
-	intake_lane_roomy(&probe->lane, probe_is_roomy(probe));
-	if (intake_lane_holds(&probe->lane))
-		return INTAKE_AWAKE;
-	if (probe->callbacks.turn)
-		probe->callbacks.turn(probe->data);
-	probe->now_ns = now_ns;
-	probe->budget = budget;
-	r = probe_take_backlog(probe);
-	if (r != -ECANCELED && !backlog_is_full(&probe->backlog))
-		r = ring_buffer__consume(probe->ring);
-	if (probe->records != before) {
-		probe->heard_ns = now_ns;
-		probe->idle_ns = 0;
-	}
-	if (intake_lane_holds(&probe->lane) || probe->lane.stalled)
-		return INTAKE_AWAKE;
-	if (r == -EAGAIN || !backlog_is_empty(&probe->backlog))
-		return INTAKE_MORE;
-	return r < 0 ? INTAKE_AWAKE : probe_rest(probe);
 }
 
 bool probe_config_same_filters(const struct probe_config *a, const struct probe_config *b)
@@ -307,11 +173,26 @@ void probe_go_on(struct probe *probe)
 	intake_wake(probe->intake);
 }
 
+void probe_go_on_with(struct probe *probe, uint32_t tgid)
+{
+	if (!probe->parking.count)
+		return;
+	parking_go_on(&probe->parking, tgid, false);
+	intake_wake(probe->intake);
+}
+
+void probe_wait_no_longer(struct probe *probe)
+{
+	parking_all_go_on(&probe->parking);
+	probe_go_on(probe);
+}
+
 struct probe *probe_free(struct probe *probe)
 {
 	if (!probe)
 		return NULL;
 	backlog_clear(&probe->backlog);
+	quota_release(&probe->parking.bytes);
 	closep(&probe->wakes_fd);
 	ring_buffer__free(probe->ring);
 	if (probe->written_to) {
@@ -405,6 +286,8 @@ int probe_new(uv_loop_t *loop, struct intake *intake, struct broker *broker,
 	memset(probe->map, -1, sizeof(probe->map));
 	probe->wakes_fd = -1;
 	backlog_init(&probe->backlog, LIMIT_PROBE_BACKLOG);
+	parking_init(&probe->parking, LIMIT_PROBE_PARKED_BYTES,
+		     patience_ms(LIMIT_PROBE_PARKED_MS) * NS_PER_MS);
 	probe->broker = broker;
 	probe->lane.give = probe_give;
 	probe->lane.data = probe;
@@ -444,6 +327,7 @@ void probe_close(struct probe *probe, void (*closed)(void *data))
 	probe->closed = closed;
 	intake_attach(probe->intake, INTAKE_PROBES, NULL, NULL);
 	intake_lane_close(&probe->lane);
+	parking_clear(&probe->parking);
 	uv_close((uv_handle_t *)&probe->readable, probe_handle_closed);
 }
 
@@ -464,6 +348,7 @@ void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_coun
 		.single = probe->programs.single,
 		.records = probe->records,
 		.bytes = probe->bytes,
+		.parked = probe->parking.count,
 		.ring_bytes = probe->config.ring_bytes,
 		.cpus = (uint32_t)libbpf_num_possible_cpus(),
 	};

@@ -39,11 +39,16 @@ bool probe_config_same_filters(const struct probe_config *a, const struct probe_
 
 /* Gets each record, when its turn in the intake has come; it lies in memory that only we can write.
  */
+enum probe_missed {
+	PROBE_MISS_DONE,
+	PROBE_MISS_ASKED, /* no record follows before probe_go_on() is called */
+	PROBE_MISS_WAITS, /* none of its process, before probe_go_on_with(): then it comes again */
+};
 struct probe_callbacks {
 	void (*record)(void *data, const void *record, size_t size);
-	/* A stack is to be unwound: struct probe_miss, if it is one. True: no record follows before
-	 * probe_go_on() is called. */
-	bool (*miss)(void *data, const void *record, size_t size);
+	/* A stack is to be unwound: struct probe_miss, if it is one. It may not wait if it has done
+	 * so `in_vain`. */
+	enum probe_missed (*miss)(void *data, const void *record, size_t size, bool in_vain);
 	/* Before a turn's records; may be NULL. */
 	void (*turn)(void *data);
 };
@@ -74,6 +79,9 @@ void probe_forget_rules(struct probe *probe, uint32_t pid);
 /* A stack is known that the programs have not sent. False: they have. */
 bool probe_add_stack(struct probe *probe, uint64_t id);
 void probe_go_on(struct probe *probe);
+void probe_go_on_with(struct probe *probe, uint32_t tgid);
+/* Nobody answers any more. */
+void probe_wait_no_longer(struct probe *probe);
 
 /* Finds the functions in the library behind `fd`, copy number `copy` of below PROBE_COPIES_MAX.
  * -ENOENT: it has none. */
@@ -140,6 +148,7 @@ struct probe_stats {
 	enum probe_way way;
 	bool single;		 /* has links to single processes */
 	uint64_t records, bytes; /* received */
+	uint32_t parked;	 /* processes whose records wait for their mappings */
 	size_t ring_bytes, ring_waiting;
 	uint32_t cpus;
 	struct probe_counters total;

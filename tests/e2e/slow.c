@@ -1,7 +1,9 @@
 /* Slow: preloaded into the daemon, what may take long, and takes two seconds here: answers of a
  * name service; the first bytes of a libcuda, and the names in its folder; the first read of a file
  * whose name has `slow-to-read`; opening the library that is loaded into programs; and the kernel,
- * to take probes off a library (TS_SLOW_LINKS=S: S seconds). */
+ * to take probes off a library (TS_SLOW_LINKS=S: S seconds). Or, instead
+ * of all that, the mappings of programs called `slow-to-map`, until somebody writes to the FIFO
+ * TS_SLOW_MAPS. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -25,6 +27,12 @@ static void *next(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
+static void take_long(void)
+{
+	if (!getenv("TS_SLOW_MAPS"))
+		sleep(SLOW_S);
+}
+
 static int is_named(int fd, const char *name)
 {
 	char link[64], path[4096];
@@ -42,10 +50,10 @@ static void be_slow(int fd, size_t size, off_t offset)
 
 	if (!read && is_named(fd, "slow-to-read") &&
 	    !__atomic_fetch_add(&read, 1, __ATOMIC_RELAXED))
-		sleep(SLOW_S);
+		take_long();
 	if (!offset && size == sizeof(Elf64_Ehdr) && is_named(fd, "libcuda")) {
 		dprintf(STDERR_FILENO, "A disk is slow to read a libcuda\n");
-		sleep(SLOW_S);
+		take_long();
 	}
 }
 
@@ -71,7 +79,7 @@ __attribute__((visibility("default"))) struct passwd *getpwuid(uid_t uid)
 {
 	struct passwd *(*real)(uid_t) = next("getpwuid");
 
-	sleep(SLOW_S);
+	take_long();
 	return real(uid);
 }
 
@@ -80,7 +88,7 @@ __attribute__((visibility("default"))) int getpwuid_r(uid_t uid, struct passwd *
 {
 	int (*real)(uid_t, struct passwd *, char *, size_t, struct passwd **) = next("getpwuid_r");
 
-	sleep(SLOW_S);
+	take_long();
 	return real(uid, entry, room, size, ret);
 }
 
@@ -90,7 +98,7 @@ __attribute__((visibility("default"))) int getpwnam_r(const char *name, struct p
 	int (*real)(const char *, struct passwd *, char *, size_t, struct passwd **) =
 		next("getpwnam_r");
 
-	sleep(SLOW_S);
+	take_long();
 	return real(name, entry, room, size, ret);
 }
 
@@ -98,7 +106,7 @@ __attribute__((visibility("default"))) struct group *getgrnam(const char *name)
 {
 	struct group *(*real)(const char *) = next("getgrnam");
 
-	sleep(SLOW_S);
+	take_long();
 	return real(name);
 }
 
@@ -108,7 +116,7 @@ __attribute__((visibility("default"))) int getgrnam_r(const char *name, struct g
 	int (*real)(const char *, struct group *, char *, size_t, struct group **) =
 		next("getgrnam_r");
 
-	sleep(SLOW_S);
+	take_long();
 	return real(name, entry, room, size, ret);
 }
 
@@ -118,8 +126,26 @@ __attribute__((visibility("default"))) int glob(const char *pattern, int flags,
 {
 	int (*real)(const char *, int, int (*)(const char *, int), glob_t *) = next("glob");
 
-	sleep(SLOW_S);
+	take_long();
 	return real(pattern, flags, failed, ret);
+}
+
+/* Whoever does this may make few system calls. */
+static void wait_for_maps(const char *path, int (*real)(const char *, int, mode_t))
+{
+	static const char wanted[] = "slow-to-map\n";
+	const char *fifo = getenv("TS_SLOW_MAPS"), *end = strrchr(path, '/');
+	char name[sizeof(wanted)] = "", comm[64];
+	int fd;
+
+	if (!fifo || !end || strcmp(end, "/maps") != 0)
+		return;
+	snprintf(comm, sizeof(comm), "%.*s/comm", (int)(end - path), path);
+	fd = real(comm, O_RDONLY | O_CLOEXEC, 0);
+	if (fd >= 0 && read(fd, name, sizeof(name) - 1) > 0 && strcmp(name, wanted) == 0)
+		close(real(fifo, O_RDONLY | O_CLOEXEC, 0));
+	if (fd >= 0)
+		close(fd);
 }
 
 #define SLOW_OPEN(name)                                                                            \
@@ -134,13 +160,21 @@ __attribute__((visibility("default"))) int glob(const char *pattern, int flags,
 		mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;                                 \
 		va_end(rest);                                                                      \
 		if (strstr(path, "libtracesmith"))                                                 \
-			sleep(SLOW_S);                                                             \
+			take_long();                                                               \
+		wait_for_maps(path, real);                                                         \
 		return real(path, flags, mode);                                                    \
 	}
 #undef open
 #undef open64
 SLOW_OPEN(open)
 SLOW_OPEN(open64)
+
+/* As fortified code calls it, where the flags are no constant. */
+__attribute__((visibility("default"))) int __open_2(const char *path, int flags);
+int __open_2(const char *path, int flags)
+{
+	return open(path, flags);
+}
 
 /* It hands over what it closes, and only the last descriptor of a link takes its time. */
 static int is_broker(void)
@@ -157,7 +191,7 @@ __attribute__((visibility("default"))) int close(int fd)
 	const char *seconds = getenv("TS_SLOW_LINKS");
 	int error = errno;
 
-	if (is_named(fd, "bpf_link") && !is_broker())
+	if (!getenv("TS_SLOW_MAPS") && is_named(fd, "bpf_link") && !is_broker())
 		sleep(seconds ? (unsigned int)atoi(seconds) : SLOW_S);
 	errno = error;
 	return real(fd);

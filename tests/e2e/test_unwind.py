@@ -86,9 +86,12 @@ class Case(tracesmith.Case):
                                f" WHERE NOT inlined AND op.pid = {pid} AND op.kind = 'alloc' AND op.bytes = {size} ORDER BY depth")
         return tuple(row["address"] for row in rows), [row["symbol"] for row in rows]
 
-    def unwound(self):
+    def figure(self, name):
         return next(row["number"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
-                    if (row["section"], row["name"]) == ("unwinding", "stacks"))
+                    if (row["section"], row["name"]) == ("unwinding", name))
+
+    def unwound(self):
+        return self.figure("stacks")
 
     def check_trap(self, name, frames, wanted):
         if name in ENDS:
@@ -358,6 +361,40 @@ class Late(Case):
             self.assertEqual(self.lost(process.pid)["stack-cut"], missed)
             wait_for("its stacks to be whole", lambda: "complete" in self.again(process))
             self.finish(process)
+
+
+class Unmapped(Case):
+    """Until its mappings are known, no stack of a process can be walked."""
+
+    def launch(self):
+        directory = tempfile.mkdtemp(prefix="tracesmith-unwind-", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, directory)
+        self.fifo, self.slow = os.path.join(directory, "fifo"), os.path.join(directory, "slow-to-map")
+        os.mkfifo(self.fifo)
+        shutil.copy(TARGET, self.slow)
+        self.environment = {**Case.environment, "LD_PRELOAD": SLOW, "TS_SLOW_MAPS": self.fifo}
+        super().launch()
+
+    def waiting(self):
+        return self.figure("waiting")
+
+    def test_its_stacks_wait_and_are_whole(self):
+        with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-") as directory:
+            processes = [self.start(self.slow, directory, self.library)]
+            count = len([*iter(processes[0].stdout.readline, "end\n")])
+            wait_for("its stacks to wait", self.waiting)
+            processes.append(self.start(TARGET, directory, self.library))
+            self.assertEqual(len([*iter(processes[1].stdout.readline, "end\n")]), count)
+            self.assertEqual(self.waiting(), 1)
+            fifo = os.open(self.fifo, os.O_RDWR)  # ends all waiting
+            self.addCleanup(os.close, fifo)
+            for process in processes:
+                ends = self.ends(process.pid)
+                self.assertEqual(sum(ends.values()), count)
+                self.assertEqual(set(ends) - {"unreadable"}, {"complete", "no-mapping", "no-rule"}, ends)
+                self.assertNotIn("stack-cut", self.lost(process.pid))
+                self.finish(process)
+            self.assertEqual(self.waiting(), 0)
 
 
 if __name__ == "__main__":
