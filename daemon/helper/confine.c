@@ -17,6 +17,7 @@
 
 #define CALLS_MAX	   128
 #define REFUSE(error)	   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
+#define TRAP		   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP)
 #define ALLOW		   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define LOAD(field)	   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define IF(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), (yes), (no))
@@ -151,6 +152,13 @@ int confine_calls(const uint16_t *call, size_t count)
 
 	return apply_list(filter, call, count, (struct sock_filter)ALLOW,
 			  (struct sock_filter)REFUSE(EPERM));
+}
+
+int confine_calls_or_trap(const uint16_t *call, size_t count)
+{
+	struct sock_filter filter[HEAD + CALLS_MAX + 2] = FILTER_OF_CALLS;
+
+	return apply_list(filter, call, count, (struct sock_filter)ALLOW, (struct sock_filter)TRAP);
 }
 
 int confine_without(const uint16_t *call, size_t count)

@@ -30,6 +30,8 @@ int confine_opening(void);
 
 /* All system calls but these, which answer with EPERM. */
 int confine_calls(const uint16_t *call, size_t count);
+/* The same, but they are answered with SIGSYS. */
+int confine_calls_or_trap(const uint16_t *call, size_t count);
 /* These system calls, which then answer with EPERM. */
 int confine_without(const uint16_t *call, size_t count);
 /* All commands of bpf(2) but these. The same. */

@@ -136,13 +136,14 @@ static uint32_t number_of(Dwarf_Die *die, unsigned int name)
 }
 
 /* Where the function of this entry was called from: in the next one. */
-static void set_call(struct dwarf_place *place, Dwarf_Die *unit, Dwarf_Die *inlined)
+static void set_call(struct dwarf_place *place, Dwarf_Die *unit, Dwarf_Die *functions,
+		     Dwarf_Die *inlined)
 {
 	Dwarf_Files *files;
 	size_t count;
 
 	place->line = number_of(inlined, DW_AT_call_line);
-	if (dwarf_getsrcfiles(unit, &files, &count) == 0)
+	if (dwarf_getsrcfiles(functions, &files, &count) == 0)
 		set_file(place, unit,
 			 dwarf_filesrc(files, number_of(inlined, DW_AT_call_file), NULL, NULL));
 }
@@ -159,6 +160,22 @@ static void set_line(struct dwarf_place *place, Dwarf_Die *unit, uint64_t addres
 	place->line = (uint32_t)number;
 }
 
+/* Where a unit's functions are described: in itself, or in a file of its own (-gsplit-dwarf), which
+ * libdw opens. False: that is not there, so it cannot be told whose line it is: a function may have
+ * been compiled into this one. */
+static bool find_functions(Dwarf_Die *unit, Dwarf_Die *ret)
+{
+	uint8_t type = DW_UT_compile;
+	Dwarf_Die split = { .cu = NULL };
+
+	*ret = *unit;
+	if (dwarf_cu_info(unit->cu, NULL, &type, NULL, &split, NULL, NULL, NULL) != 0 ||
+	    type != DW_UT_skeleton || dwarf_haschildren(unit) > 0)
+		return true;
+	*ret = split;
+	return split.cu;
+}
+
 /* What contains the address, from the innermost out: dwarf_getscopes() itself goes on, behind an
  * inlined function, with where that was declared. */
 static int find_scopes(Dwarf_Die *unit, uint64_t address, Dwarf_Die **ret)
@@ -171,14 +188,14 @@ static int find_scopes(Dwarf_Die *unit, uint64_t address, Dwarf_Die **ret)
 uint32_t dwarf_find(struct dwarf *dwarf, uint64_t address, struct dwarf_place *place)
 {
 	_cleanup_(freep) Dwarf_Die *scope = NULL;
-	Dwarf_Die unit;
+	Dwarf_Die unit, functions;
 	uint32_t count = 0;
 	int scopes;
 
-	if (!find_unit(dwarf, address, &unit))
+	if (!find_unit(dwarf, address, &unit) || !find_functions(&unit, &functions))
 		return 0;
 	set_line(&place[0], &unit, address);
-	scopes = find_scopes(&unit, address, &scope);
+	scopes = find_scopes(&functions, address, &scope);
 	for (int i = 0; i < scopes; i++) {
 		int tag = dwarf_tag(&scope[i]);
 
@@ -191,7 +208,7 @@ uint32_t dwarf_find(struct dwarf *dwarf, uint64_t address, struct dwarf_place *p
 		if (count + 1 < DWARF_DEPTH_MAX)
 			count++;
 		memset(&place[count], 0, sizeof(*place));
-		set_call(&place[count], &unit, &scope[i]);
+		set_call(&place[count], &unit, &functions, &scope[i]);
 	}
 	return place[0].line ? count + 1 : 0;
 }

@@ -19,6 +19,7 @@
 #include "daemon/limits.h"
 #include "daemon/symbol/debug_file.h"
 #include "daemon/symbol/dwarf.h"
+#include "daemon/symbol/split_file.h"
 
 CLEANUP_DEFINE(struct dwarf, dwarf_free)
 
@@ -30,7 +31,7 @@ static const uint16_t calls[] = {
 	SYS_exit,  SYS_rt_sigreturn, SYS_exit_group, SYS_readlink,   SYS_sched_yield,
 };
 
-static int confine(void)
+static int confine(uint32_t pid)
 {
 	const struct confine_bounds bounds = {
 		.memory_bytes = LIMIT_LINES_MEMORY + 2 * LIMIT_LINES_FILE,
@@ -42,7 +43,9 @@ static int confine(void)
 
 	if (r == 0)
 		r = confine_resources(&bounds);
-	return r < 0 ? r : confine_calls(calls, ARRAY_SIZE(calls));
+	if (r == 0)
+		r = split_file_allow(pid);
+	return r < 0 ? r : confine_calls_or_trap(calls, ARRAY_SIZE(calls));
 }
 
 /* Nothing is said where it is too much. */
@@ -133,6 +136,6 @@ int lines_look(int socket, const void *request, size_t size, const int *fd, uint
 	files.own_common = open_common(files.own, &order, order.path);
 	if (files.debug >= 0)
 		files.debug_common = open_common(files.debug, &order, debug_path);
-	r = confine();
+	r = confine(order.pid);
 	return r < 0 ? r : look(socket, &files, &order);
 }
