@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,12 +20,12 @@
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "daemon/daemon_internal.h"
 #include "daemon/elf/build_id.h"
 #include "daemon/elf/elf.h"
 #include "daemon/helper/helper.h"
 #include "daemon/helper/spawn.h"
 #include "daemon/limits.h"
-#include "daemon/proc/opener.h"
 #include "daemon/symbol/lines.h"
 #include "daemon/symbol/lines_helper.h"
 #include "daemon/symbol/places.h"
@@ -497,8 +498,8 @@ static int look_strangely(int socket, const void *request, size_t size, const in
 	const struct lines_order *order = request;
 	struct lines_answer answer = { .index = 0, .count = 1, .text = "3\0f\0f.c" };
 
-	if (strcmp(order->path, "hangs") == 0)
-		pause();
+	while (strcmp(order->path, "hangs") == 0)
+		poll(NULL, 0, -1);
 	if (strcmp(order->path, "dies") == 0)
 		_exit(1);
 	if (strcmp(order->path, "lies") == 0)
@@ -598,15 +599,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void run_reading(int socket)
-{
-	if (opener_start(socket) == 0)
-		helper_run(socket, false);
-}
-
 int main(void)
 {
-	static const struct spawn_role roles[] = { { "ts-helper", run_reading } };
+	static const struct spawn_role roles[] = { { "ts-helper", daemon_help } };
 	static const struct helper_kind kinds[] = {
 		[KIND_LINES] = { .run = lines_look, .per_user = 4, .once = true },
 		[KIND_STRANGE] = { .run = look_strangely, .per_user = 4, .once = true },
