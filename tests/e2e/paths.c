@@ -1,10 +1,18 @@
 /* paths DRIVER: launches nothing, by calls of the driver that are many paths deep. Each line that
- * it reads is one order, and answered with a line: random SEED CALLS    on the ways of a random
- * walk, in two threads: frames of equal and of other sizes, with and without a frame pointer, below
- * a signal, and chains of equal ones below others same DEPTH           always from one place; says
- * what a call takes, in ns other DEPTH          in turns from two places, one frame apart outer
- * DEPTH          from one place, but in turns below two outermost functions hole DEPTH from one
- * place, below a page of the stack that was never touched */
+ * it reads is one order, and answered with a line:
+ *
+ * random SEED CALLS    on the ways of a random walk, in two threads: frames of equal and of other
+ *                      sizes, with and without a frame pointer, below a signal, and chains of
+ *                      equal ones below others
+ * same DEPTH           always from one place; says what a call takes, in ns
+ * other DEPTH          in turns from two places, one frame apart
+ * outer DEPTH          from one place, but in turns below two outermost functions
+ * hole DEPTH           from one place, below a page of the stack that was never touched
+ * each same DEPTH      each call by itself: what the middle one takes, in ns, the 99th of 100, the
+ *                      999th of 1,000, and the longest; and how many are left out, as the thread
+ *                      lost its CPU meanwhile
+ * each other DEPTH     likewise, in turns from two places
+ * each site DEPTH      likewise, once from each of SITES places */
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define NOINLINE __attribute__((noinline))
@@ -20,6 +29,8 @@
 #define LEVELS	 7
 #define BATCHES	 100
 #define BATCH	 200
+#define SITES	 512
+#define SINGLES	 20000
 
 static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
 		     void *, void **, void **);
@@ -219,11 +230,96 @@ static void measure(const char *order, int depth)
 	printf("%.1f\n", batch[BATCHES / 2]);
 }
 
+#define SITE(n)                                                                                    \
+	static NOINLINE void site_##n(void)                                                        \
+	{                                                                                          \
+		launch(NULL, n, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL);                               \
+		KEPT;                                                                              \
+	}
+#define NAME(n) site_##n,
+#define EIGHT(X, n)                                                                                \
+	X(n##0)                                                                                    \
+	X(n##1)                                                                                    \
+	X(n##2)                                                                                    \
+	X(n##3)                                                                                    \
+	X(n##4)                                                                                    \
+	X(n##5)                                                                                    \
+	X(n##6)                                                                                    \
+	X(n##7)
+#define SIXTY_FOUR(X, n)                                                                           \
+	EIGHT(X, n##0)                                                                             \
+	EIGHT(X, n##1)                                                                             \
+	EIGHT(X, n##2)                                                                             \
+	EIGHT(X, n##3) EIGHT(X, n##4) EIGHT(X, n##5) EIGHT(X, n##6) EIGHT(X, n##7)
+#define ALL(X)                                                                                     \
+	SIXTY_FOUR(X, 00)                                                                          \
+	SIXTY_FOUR(X, 01)                                                                          \
+	SIXTY_FOUR(X, 02)                                                                          \
+	SIXTY_FOUR(X, 03)                                                                          \
+	SIXTY_FOUR(X, 04) SIXTY_FOUR(X, 05) SIXTY_FOUR(X, 06) SIXTY_FOUR(X, 07)
+ALL(SITE)
+
+static void (*const sites[SITES])(void) = { ALL(NAME) };
+static void (*const same[])(void) = { call };
+static void (*const other[])(void) = { call, call_too };
+
+struct singles {
+	void (*const *call)(void);
+	size_t calls, count;
+	double took[SINGLES];
+	size_t used;
+};
+
+static long switches(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+static NOINLINE void below_singles(int depth, struct singles *singles)
+{
+	ROOM(64);
+	if (depth > 0) {
+		below_singles(depth - 1, singles);
+	} else {
+		for (size_t i = 0; i < singles->count; i++) {
+			long before = switches();
+			double start = now_ns();
+
+			singles->call[i % singles->calls]();
+			singles->took[singles->used] = now_ns() - start;
+			singles->used += switches() == before;
+		}
+	}
+	KEPT;
+}
+
+static void measure_singles(const char *order, int depth)
+{
+	static struct singles singles;
+	size_t used;
+
+	if (!strcmp(order, "same"))
+		singles = (struct singles){ same, 1, SINGLES };
+	else if (!strcmp(order, "other"))
+		singles = (struct singles){ other, 2, SINGLES };
+	else
+		singles = (struct singles){ sites, SITES, SITES };
+	below_singles(depth, &singles);
+	used = singles.used ?: 1;
+	qsort(singles.took, used, sizeof(singles.took[0]), compare);
+	printf("%.0f %.0f %.0f %.0f %zu\n", singles.took[used / 2], singles.took[used * 99 / 100],
+	       singles.took[used * 999 / 1000], singles.took[used - 1],
+	       singles.count - singles.used);
+}
+
 int main(int argc, char **argv)
 {
 	void *driver = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
 	unsigned long seed;
-	char line[64];
+	char line[64], order[8];
 	long count;
 
 	if (!driver)
@@ -234,6 +330,8 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin)) {
 		if (sscanf(line, "random %lu %ld", &seed, &count) == 2)
 			walk_both(seed, count);
+		else if (sscanf(line, "each %7s %ld", order, &count) == 2)
+			measure_singles(order, (int)count);
 		else if (sscanf(line, "%*s %ld", &count) == 1)
 			measure(strtok(line, " "), (int)count);
 	}

@@ -20,18 +20,11 @@
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
-#include "daemon/daemon_internal.h"
 #include "daemon/elf/build_id.h"
 #include "daemon/elf/elf.h"
-#include "daemon/helper/helper.h"
-#include "daemon/helper/spawn.h"
 #include "daemon/limits.h"
-#include "daemon/symbol/lines.h"
-#include "daemon/symbol/lines_helper.h"
-#include "daemon/symbol/places.h"
+#include "tests/unit/lines_fixture.h"
 
-static int zygote;
-static char directory[] = "/tmp/test_lines.XXXXXX";
 static const void *call_at;
 static volatile int seen;
 
@@ -73,126 +66,14 @@ static uint64_t call_offset(void)
 	return offset;
 }
 
-struct office {
-	uv_loop_t loop;
-	struct helpers *helpers;
-	struct lines *lines;
-	struct maps_file file;
-	char path[PATH_MAX];
-	char function[2][64], source[2][PATH_MAX];
-	uint32_t line[2];
-	uint32_t lined, places;
-	bool closed, late, broken;
-};
-
-static void on_lined(void *data, const struct symbol_job *job)
-{
-	struct office *office = data;
-	const struct places_at *at = job->frame[1].places;
-
-	office->lined++;
-	if (office->broken)
-		return; /* whatever it says */
-	assert_int_equal(job->stack_id, 7);
-	assert_null(job->frame[0].places);
-	office->places = at->count;
-	assert_in_range(at->count, 1, 2);
-	for (size_t i = 0; i < at->count; i++) {
-		snprintf(office->function[i], sizeof(office->function[i]), "%s",
-			 at->place[i].function);
-		snprintf(office->source[i], sizeof(office->source[i]), "%s", at->place[i].file);
-		office->line[i] = at->place[i].line;
-	}
-}
-
-static void on_closed(void *data)
-{
-	((struct office *)data)->closed = true;
-}
-
-static void on_late(uv_timer_t *timer)
-{
-	((struct office *)timer->data)->late = true;
-}
-
-static struct symbol_job *new_job(struct office *office, uint64_t offset)
-{
-	struct symbol_job *job = symbol_job_new(2);
-	struct stat st;
-
-	fstat(office->file.fd, &st);
-	job->stack_id = 7;
-	job->pid = (uint32_t)getpid();
-	job->frame[1].keyed = true;
-	job->frame[1].key = (struct cache_key){ .inode = st.st_ino, .offset = offset - 1 };
-	job->frame[1].file = maps_file_ref(&office->file);
-	return job;
-}
-
 static void add_job(struct office *office)
 {
 	assert_int_equal(lines_add(office->lines, new_job(office, call_offset())), 0);
 }
 
-static bool is_over(const struct office *office, uint32_t lined)
-{
-	return lined ? office->lined >= lined : office->file.references == 1;
-}
-
-/* Until that many jobs have got lines; 0: until all are over, and nobody else has the file. */
-static void run_until(struct office *office, uint32_t lined)
-{
-	uv_timer_t timer;
-
-	timer.data = office;
-	uv_timer_init(&office->loop, &timer);
-	uv_timer_start(&timer, on_late, 60000, 0);
-	while (!is_over(office, lined) && !office->late)
-		uv_run(&office->loop, UV_RUN_ONCE);
-	assert_false(office->late);
-	uv_close((uv_handle_t *)&timer, NULL);
-	uv_run(&office->loop, UV_RUN_NOWAIT);
-}
-
-static void run(struct office *office)
-{
-	run_until(office, 0);
-}
-
-enum { KIND_LINES, KIND_STRANGE };
-
-static void open_office_of(struct office *office, const char *path, uint32_t kind)
-{
-	*office = (struct office){ .file = { .references = 1, .path = office->path } };
-	snprintf(office->path, sizeof(office->path), "%s", path);
-	office->file.fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(office->file.fd >= 0);
-	uv_loop_init(&office->loop);
-	assert_int_equal(helpers_new(&office->loop, fcntl(zygote, F_DUPFD_CLOEXEC, 3),
-				     (struct helper_roles){ 0 }, &office->helpers),
-			 0);
-	assert_int_equal(lines_new(office->helpers, kind, on_lined, office, &office->lines), 0);
-}
-
-static void open_office(struct office *office, const char *path)
-{
-	open_office_of(office, path, KIND_LINES);
-}
-
 static void open_strange_office(struct office *office)
 {
 	open_office_of(office, "/dev/null", KIND_STRANGE);
-}
-
-static void close_office(struct office *office)
-{
-	lines_free(office->lines);
-	helpers_close(office->helpers, on_closed, office);
-	uv_run(&office->loop, UV_RUN_DEFAULT);
-	assert_true(office->closed);
-	assert_int_equal(uv_loop_close(&office->loop), 0);
-	assert_int_equal(office->file.references, 1);
-	close(office->file.fd);
 }
 
 static void expect_places(struct office *office)
@@ -221,17 +102,6 @@ static void a_call_in_an_inlined_function_has_two_places(void **state)
 	assert_int_equal(office.lined, 2);
 	expect_places(&office);
 	close_office(&office);
-}
-
-static __attribute__((format(printf, 1, 2))) void run_command(const char *format, ...)
-{
-	char command[4 * PATH_MAX];
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(command, sizeof(command), format, arguments);
-	va_end(arguments);
-	assert_int_equal(system(command), 0);
 }
 
 /* This program without debug information, as `directory`/stripped, and that in a file of its own.
@@ -289,90 +159,6 @@ static void what_dwz_moved_to_a_common_file_is_found(void **state)
 		    " readelf -S stripped.debug | grep -q gnu_debugaltlink",
 		    directory);
 	expect_lines_of(path, (uint32_t)getpid(), true);
-}
-
-static int remember_call(void)
-{
-	call_at = __builtin_return_address(0);
-	return 1;
-}
-
-/* Of the code at `call_at`. */
-static uint64_t offset_in(const char *path)
-{
-	_cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	_cleanup_(elf_close) struct elf elf = { .section = NULL };
-	uint64_t offset = 0;
-	Dl_info info;
-
-	assert_true(dladdr(call_at, &info));
-	assert_int_equal(elf_open(&elf, fd), 0);
-	assert_int_equal(elf_offset(&elf, (uintptr_t)call_at - (uintptr_t)info.dli_fbase, &offset),
-			 0);
-	return offset;
-}
-
-static void look_at_split(struct office *office, const char *path, uint64_t offset)
-{
-	open_office(office, path);
-	assert_int_equal(lines_add(office->lines, new_job(office, offset)), 0);
-	run(office);
-}
-
-/* The table of lines stays in the file; what the compiler put into what does not. Without it, no
- * line is told: it would be the outer function's that is named. */
-static void check_split(const char *version)
-{
-	int (*through)(int (*call)(void));
-	struct office office;
-	char path[PATH_MAX];
-	uint64_t offset;
-	void *library;
-
-	run_command("mkdir -p %s/split && cd %s/split && printf 'extern volatile int at;\nstatic "
-		    "inline int inner(int (*call)(void))\n{\n\tat++;\n\treturn call() + at;\n}\n' "
-		    ">inner.h && printf '#include \"inner.h\"\nvolatile int at;\nint through(int "
-		    "(*call)(void));\nint through(int (*call)(void))\n{\n\tat = 0;\n\tat += "
-		    "inner(call);\n\treturn at;\n}\n' >through.c && gcc -O2 -g -gdwarf-%s "
-		    "-gsplit-dwarf -fPIC -c through.c && test -e through.dwo && gcc -shared -o "
-		    "split.so through.o",
-		    directory, directory, version);
-	snprintf(path, sizeof(path), "%s/split/split.so", directory);
-	library = dlopen(path, RTLD_NOW);
-	assert_non_null(library);
-	*(void **)&through = dlsym(library, "through");
-	assert_non_null(through);
-	through(remember_call);
-	offset = offset_in(path);
-	look_at_split(&office, path, offset);
-	assert_int_equal(office.lined, 1);
-	assert_int_equal(office.places, 2);
-	assert_string_equal(office.function[0], "inner");
-	assert_non_null(strstr(office.source[0], "/split/inner.h"));
-	assert_int_equal(office.line[0], 5);
-	assert_string_equal(office.function[1], "through");
-	assert_non_null(strstr(office.source[1], "/split/through.c"));
-	assert_int_equal(office.line[1], 7);
-	close_office(&office);
-	run_command("mv %s/split/through.dwo %s/split/elsewhere.dwo", directory, directory);
-	look_at_split(&office, path, offset);
-	assert_int_equal(office.lined, 0);
-	close_office(&office);
-	/* That of another program. */
-	run_command("cd %s/split && echo >>through.c && echo 'int more;' >>through.c && gcc -O2 -g "
-		    "-gdwarf-%s -gsplit-dwarf -fPIC -c through.c",
-		    directory, version);
-	look_at_split(&office, path, offset);
-	assert_int_equal(office.lined, 0);
-	close_office(&office);
-	dlclose(library);
-	run_command("rm -r %s/split", directory);
-}
-
-static void code_with_split_debug_information_has_lines(void **state)
-{
-	check_split("4");
-	check_split("5");
 }
 
 /* Of a process in a root directory of its own; 0: not permitted here. */
@@ -588,17 +374,6 @@ static void what_is_no_elf_file_has_no_lines(void **state)
 	close_office(&office);
 }
 
-static int setup(void **state)
-{
-	return mkdtemp(directory) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	run_command("rm -r %s", directory);
-	return 0;
-}
-
 int main(void)
 {
 	static const struct spawn_role roles[] = { { "ts-helper", daemon_help } };
@@ -610,7 +385,6 @@ int main(void)
 		cmocka_unit_test(a_call_in_an_inlined_function_has_two_places),
 		cmocka_unit_test(debug_information_may_be_beside_the_file_of_the_same_build),
 		cmocka_unit_test(what_dwz_moved_to_a_common_file_is_found),
-		cmocka_unit_test(code_with_split_debug_information_has_lines),
 		cmocka_unit_test(debug_information_may_be_in_the_root_of_the_process),
 		cmocka_unit_test(broken_debug_information_is_no_news),
 		cmocka_unit_test(truncated_debug_information_is_no_news),
