@@ -162,8 +162,8 @@
  * starts sends in 60 ms. */
 #define LIMIT_PROBE_BACKLOG (32 << 20)
 /* Processes whose records wait for their mappings, for how long, and the bytes of these, of which
- * one user has half (core/base/quota.h): PROBE_MISSES_MAX of the largest stacks. Others wait no
- * longer for the sake of their order than for a library that does not get on. */
+ * one user has half (core/base/quota.h): PROBE_MISSES_MAX of the largest stacks. What libraries say
+ * waits for them, to keep the order: no longer than for each other (LIMIT_INTAKE_*). */
 #define LIMIT_PROBE_PARKED	 64
 #define LIMIT_PROBE_PARKED_MS	 1000
 #define LIMIT_PROBE_PARKED_BYTES (112 << 20)
