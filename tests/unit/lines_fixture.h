@@ -1,4 +1,4 @@
-/* lines_fixture.h: a helper that finds lines, and who asks it. */
+/* lines_fixture.h: a helper that finds lines, and what asks for them. */
 #ifndef TS_LINES_FIXTURE_H
 #define TS_LINES_FIXTURE_H
 
