@@ -72,7 +72,8 @@ struct meta_loss {
 /* An allocation that is live. */
 struct meta_held {
 	uint64_t address, bytes, stack_id;
-	uint64_t at_ns; /* when it was made */
+	uint64_t requested_bytes; /* of a framework's block; 0: unknown */
+	uint64_t at_ns;		  /* when it was made */
 	uint32_t process;
 	int16_t device;
 	uint8_t kind; /* enum memory_kind */

@@ -149,6 +149,7 @@ static int take_held(struct load *load, Tracesmith__V1__Value *const *value)
 		.bytes = rows_integer(value[5]),
 		.at_ns = rows_integer(value[6]),
 		.stack_id = rows_integer(value[7]),
+		.requested_bytes = rows_integer(value[8]),
 	};
 
 	load->last = rows_integer(value[0]);
@@ -237,7 +238,7 @@ static int load_all(struct load *load)
 int meta_load_held(struct link *link, uint32_t pid, struct meta *meta)
 {
 	static const struct part parts[] = {
-		{ "trace-held", 8, take_held, .of_process = true, .in_pages = true },
+		{ "trace-held", 9, take_held, .of_process = true, .in_pages = true },
 		{ "trace-allocators", 4, take_allocator, .of_process = true },
 	};
 	struct load load = { .link = link, .pid = pid, .meta = meta };

@@ -81,6 +81,24 @@ void account_debit(struct account *account, uint64_t bytes, struct list *changed
 	account_touch(account, changed);
 }
 
+void account_ask(struct account *account, uint64_t requested_bytes, uint64_t rounding_bytes,
+		 struct list *changed)
+{
+	account->requested_bytes += requested_bytes;
+	account->rounding_bytes += rounding_bytes;
+	account_touch(account, changed);
+}
+
+void account_unask(struct account *account, uint64_t requested_bytes, uint64_t rounding_bytes,
+		   struct list *changed)
+{
+	assert_invariant(account->requested_bytes >= requested_bytes &&
+			 account->rounding_bytes >= rounding_bytes);
+	account->requested_bytes -= requested_bytes;
+	account->rounding_bytes -= rounding_bytes;
+	account_touch(account, changed);
+}
+
 static struct growth_place account_place(const struct account_block *block)
 {
 	return (struct growth_place){

@@ -15,6 +15,10 @@ struct account {
 	struct list link;    /* in the process */
 	struct list changed; /* in a list of those to report */
 	uint64_t live_bytes, live_count, peak_bytes;
+	/* Of the live blocks of which it is known: what was asked for, and what they have beyond.
+	 */
+	uint64_t requested_bytes, rounding_bytes;
+	uint64_t asked_ns;	 /* since then that should be known of each; 0: of none */
 	struct growing *growing; /* of the process; NULL: its blocks are no leaks */
 	uint32_t process;	 /* id */
 	uint32_t user;		 /* who answers for it */
@@ -43,6 +47,11 @@ void account_touch(struct account *account, struct list *changed);
 /* Adds an allocation to the live ones, or takes it off. */
 void account_credit(struct account *account, uint64_t bytes, struct list *changed);
 void account_debit(struct account *account, uint64_t bytes, struct list *changed);
+/* What was asked for of a live block becomes known, or goes with it. */
+void account_ask(struct account *account, uint64_t requested_bytes, uint64_t rounding_bytes,
+		 struct list *changed);
+void account_unask(struct account *account, uint64_t requested_bytes, uint64_t rounding_bytes,
+		   struct list *changed);
 void account_born(struct growths *growths, struct account_block block);
 void account_found(struct growths *growths, struct account_block block);
 void account_gone(struct growths *growths, struct account_block block, uint64_t now_ns);

@@ -97,6 +97,7 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_OOM] = { .apply = oom_reported },
 	[EFFECT_ROOM] = { .apply = oom_room },
 	[EFFECT_DEVICE_SIZE] = { .apply = call_device_size, .names_device = true },
+	[EFFECT_REQUESTED] = { .apply = NULL },
 };
 
 #define EFFECT_COUNT ARRAY_SIZE(effect_table)
@@ -255,6 +256,8 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 	}
 	if (function->kind == OP_RANGE)
 		return range_called(core, process, event, function->detail);
+	if (function->effect == EFFECT_REQUESTED)
+		return mempool_requested(core, process, event);
 	process->growing.calls++;
 	effect = &effect_table[function->effect];
 	call_fill(&op, event, function);

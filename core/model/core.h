@@ -64,8 +64,9 @@ struct core_allocation {
 	uint64_t context; /* 0: none, or unknown */
 	uint32_t process;
 	uint32_t tid;
-	uint32_t handles;  /* the program's references to it; 0: only mappings keep it */
-	uint64_t physical; /* for a mapping: the id of what it maps */
+	uint32_t handles;	  /* the program's references to it; 0: only mappings keep it */
+	uint64_t physical;	  /* for a mapping: the id of what it maps */
+	uint64_t requested_bytes; /* of a framework's block: of `bytes`; 0: unknown */
 	uint16_t fn;
 	uint8_t kind; /* enum memory_kind */
 	bool gone;    /* freed: its row is to be deleted */
@@ -77,6 +78,9 @@ struct core_memory {
 	int16_t device;
 	uint8_t kind;
 	uint64_t live_bytes, live_count, peak_bytes;
+	/* Of the live blocks of which it is known: what was asked for, and what they have beyond.
+	 */
+	uint64_t requested_bytes, rounding_bytes;
 };
 
 #define CORE_AGES 65
@@ -331,13 +335,15 @@ struct core_collect {
 	X(38, STACK_CUT, NOTE, QUIET, "stack", "stack-cut",                                        \
 	  "stacks that end early, as there were too many unknown addresses")                       \
 	X(39, TENSORS, PERIOD, QUIET, "time", "tensors",                                           \
-	  "periods in which tensors were not followed one by one, to stay within the budget")
+	  "periods in which tensors were not followed one by one, to stay within the budget")      \
+	X(40, TENSOR_MISMATCH, NOTE, QUIET, "block", "tensor-mismatch",                            \
+	  "tensors of which PyTorch's allocator and its own probes said different things")
 
 enum loss_reason {
 #define X(number, identifier, counts, alarm, noun, name, text) LOSS_##identifier = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 39,
+		LOSS_REASON_MAX = 40,
 };
 
 enum loss_counts { LOSS_COUNTS_MISSING, LOSS_COUNTS_PERIOD, LOSS_COUNTS_NOTE };

@@ -84,6 +84,9 @@ enum effect {
 	EFFECT_OOM,
 	EFFECT_ROOM,	    /* `address` of `handle` bytes of the context's device are free */
 	EFFECT_DEVICE_SIZE, /* `device` has `address` bytes of memory */
+	/* Not a call, and no op is made of it: for the block at `address`, on `device`, which a
+	 * framework's allocator has just given out, the program asked for `bytes`. */
+	EFFECT_REQUESTED,
 };
 
 /* number, identifier, name. Numbers are stored. An address has one meaning per space: device,

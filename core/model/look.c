@@ -11,6 +11,8 @@ struct core_memory memory_sums_of(const struct account *account)
 		.live_bytes = account->live_bytes,
 		.live_count = account->live_count,
 		.peak_bytes = account->peak_bytes,
+		.requested_bytes = account->requested_bytes,
+		.rounding_bytes = account->rounding_bytes,
 	};
 }
 

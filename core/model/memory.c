@@ -69,11 +69,12 @@ struct core_allocation memory_row_of(const struct allocation *allocation)
 		.stack_id = allocation->stack_id,
 		.process = account->process,
 		.tid = allocation->tid,
-		.handles = allocation->handles,
+		.handles = allocation_handles(allocation),
 		.fn = allocation->fn,
 		.kind = account->kind,
 		.gone = allocation->gone,
 		.device = account->device,
+		.requested_bytes = allocation_requested_bytes(allocation),
 	};
 
 	if (allocation_is_block(allocation))
@@ -132,10 +133,10 @@ static void memory_fill(struct allocation *allocation, const struct core_allocat
 	allocation->start_ns = row->start_ns;
 	allocation->stack_id = row->stack_id;
 	allocation->tid = row->tid;
-	allocation->handles = row->handles;
 	allocation->fn = row->fn;
 	if (allocation_is_block(allocation))
 		return;
+	allocation->handles = row->handles;
 	allocation_more(allocation)->end_ns = row->end_ns;
 	allocation_more(allocation)->context = row->kind == MEMORY_MAPPED ? 0 : row->context;
 }
@@ -160,16 +161,51 @@ static struct allocation *memory_add(struct core *core, struct process *process,
 	return allocation;
 }
 
+static void memory_forget_request(struct core *core, struct allocation *allocation)
+{
+	uint64_t bytes = allocation_requested_bytes(allocation);
+
+	if (!bytes)
+		return;
+	account_unask(allocation->account, bytes, allocation->bytes - bytes,
+		      &core->changed_accounts);
+	allocation->rounding = 0;
+}
+
+bool memory_request(struct core *core, struct allocation *allocation, uint64_t bytes)
+{
+	uint64_t rounding = allocation->bytes - bytes;
+
+	if (!bytes || bytes > allocation->bytes || rounding >= UINT32_MAX)
+		return false;
+	memory_forget_request(core, allocation);
+	allocation->rounding = (uint32_t)rounding + 1;
+	account_ask(allocation->account, bytes, rounding, &core->changed_accounts);
+	return true;
+}
+
 struct allocation *memory_find(const struct core *core, uint32_t process, uint8_t kind,
 			       uint64_t address)
 {
 	return memory_get(core, memory_key(process, kind, address));
 }
 
+/* A block that the allocator reports and its probes do not, while they tell of others. */
+static void memory_compare(struct core *core, const struct allocation *allocation)
+{
+	const struct account *account = allocation->account;
+
+	if (allocation_is_block(allocation) && !allocation->rounding && account->asked_ns &&
+	    allocation->start_ns >= account->asked_ns)
+		loss_count(core, process_by_id(core, account->process), LOSS_TENSOR_MISMATCH);
+}
+
 static void memory_tell(struct core *core, struct allocation *allocation)
 {
 	const struct core_allocation row = memory_row_of(allocation);
 
+	if (!allocation->told && !allocation->gone)
+		memory_compare(core, allocation);
 	core_tell(core, &row);
 	allocation->told = true;
 	if (allocation->gone)
@@ -239,6 +275,7 @@ static void memory_hide(struct core *core, struct allocation *allocation)
 void memory_end(struct core *core, struct allocation *allocation)
 {
 	memory_hide(core, allocation);
+	memory_forget_request(core, allocation);
 	account_debit(allocation->account, allocation->bytes, &core->changed_accounts);
 	account_gone(&core->growths, memory_block(allocation), core->now_ns);
 	list_remove(&allocation->in_context);
@@ -378,12 +415,12 @@ static void memory_describe(struct op *op, const struct core_allocation *row, bo
 
 static bool memory_is_last(const struct allocation *allocation)
 {
-	return allocation->handles == 1 && !memory_is_mapped(allocation);
+	return allocation_handles(allocation) == 1 && !memory_is_mapped(allocation);
 }
 
 static void memory_drop(struct core *core, struct allocation *allocation, uint64_t time_ns)
 {
-	if (allocation->handles > 1) {
+	if (allocation_handles(allocation) > 1) {
 		allocation->handles--;
 		memory_changed(core, allocation);
 		return;
@@ -458,6 +495,8 @@ int memory_restore(struct core *core, struct process *process, const struct core
 	if (!allocation)
 		return -ENOSPC;
 	allocation->told = true;
+	if (allocation_is_block(allocation))
+		memory_request(core, allocation, row->requested_bytes);
 	account_found(&core->growths, memory_block(allocation));
 	if (physical) {
 		allocation_more(allocation)->physical = physical;

@@ -18,7 +18,12 @@ struct allocation {
 	struct list in_context; /* a mapping: in the process */
 	struct account *account;
 	uint64_t id, address, bytes, start_ns, stack_id;
-	uint32_t tid, handles;
+	uint32_t tid;
+	union {
+		uint32_t handles;
+		uint32_t rounding; /* of a block: bytes beyond what was asked for, and 1; 0: unknown
+				    */
+	};
 	uint32_t changed; /* its place in core's changed allocations and 1, 0: nothing to report */
 	uint16_t fn;
 	bool told, gone;
@@ -44,6 +49,20 @@ static inline bool allocation_is_block(const struct allocation *allocation)
 static inline struct allocation_more *allocation_more(const struct allocation *allocation)
 {
 	return (struct allocation_more *)allocation;
+}
+
+/* A block has one, from its first report to its last. */
+static inline uint32_t allocation_handles(const struct allocation *allocation)
+{
+	return allocation_is_block(allocation) ? 1 : allocation->handles;
+}
+
+/* 0: unknown. */
+static inline uint64_t allocation_requested_bytes(const struct allocation *allocation)
+{
+	return allocation_is_block(allocation) && allocation->rounding
+		       ? allocation->bytes - (allocation->rounding - 1)
+		       : 0;
 }
 
 /* A block is there when it is reported. */
@@ -79,6 +98,8 @@ struct core_memory memory_sums_of(const struct account *account);
 void memory_changed(struct core *core, struct allocation *allocation);
 /* Its size becomes known only now. */
 void memory_resize(struct core *core, struct allocation *allocation, uint64_t bytes);
+/* For the block the program asked for these bytes. False: it has fewer, or far too many. */
+bool memory_request(struct core *core, struct allocation *allocation, uint64_t bytes);
 /* The program has one more handle, possibly after having had none. */
 void memory_retain(struct call *call, struct allocation *allocation, uint64_t handle);
 /* It is no longer live. */

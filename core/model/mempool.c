@@ -108,9 +108,33 @@ void mempool_tensor(struct call *call)
 		memory_alloc(call);
 }
 
+/* The allocator's report of the block came before, on the same thread. */
+int mempool_requested(struct core *core, struct process *process, const struct ts_event *event)
+{
+	const struct ts_api *api = &event->api;
+	struct allocation *allocation;
+
+	if (process->sums_only)
+		return INGEST_OK;
+	allocation = memory_find(core, process->row.id, MEMORY_TENSOR, api->address);
+	if (!allocation || allocation->account->device != context_device(api->device) ||
+	    !memory_request(core, allocation, api->bytes)) {
+		loss_count(core, process, LOSS_TENSOR_MISMATCH);
+		return INGEST_OK;
+	}
+	if (!allocation->account->asked_ns)
+		allocation->account->asked_ns = event->start_ns;
+	memory_changed(core, allocation);
+	return INGEST_OK;
+}
+
 static void mempool_forget_blocks(struct core *core, struct process *process)
 {
 	struct allocation *allocation;
+	struct account *account;
+
+	list_for_each(account, &process->accounts, link)
+		account->asked_ns = 0;
 
 	list_for_each(allocation, &process->unknown.allocations, in_context)
 		if (allocation->account->kind == MEMORY_TENSOR)

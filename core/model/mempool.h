@@ -10,6 +10,7 @@
 struct call;
 struct core;
 struct process;
+struct ts_event;
 
 struct mempool {
 	struct list link; /* in the process */
@@ -26,6 +27,8 @@ void mempool_forget_all(struct process *process);
 
 /* The allocator of a framework reports a block. */
 void mempool_tensor(struct call *call);
+/* What the program asked for, of the block that its thread has just got. */
+int mempool_requested(struct core *core, struct process *process, const struct ts_event *event);
 /* What one says of itself between two blocks that are followed. False: no such process. */
 struct core_sums;
 bool mempool_told(struct core *core, const struct core_sums *sums);

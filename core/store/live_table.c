@@ -15,6 +15,8 @@ struct key {
 struct sum {
 	struct key key;
 	int64_t bytes, count, oldest_ns;
+	/* Of blocks of which it is known what was asked for: that, and what they have beyond. */
+	int64_t requested, rounding;
 };
 
 struct cursor {
@@ -22,15 +24,17 @@ struct cursor {
 	struct sums sums;
 };
 
-enum { ARGUMENTS = 3, FIRST_ARGUMENT = 8 };
+enum { ARGUMENTS = 3, FIRST_ARGUMENT = 10 };
 
 static const char declaration[] =
 	"CREATE TABLE live_sum(process INTEGER, stack INTEGER, fn INTEGER, kind INTEGER,"
-	" device INTEGER, bytes INTEGER, count INTEGER, oldest_ns INTEGER, boot HIDDEN, pid HIDDEN,"
-	" until HIDDEN)";
+	" device INTEGER, bytes INTEGER, count INTEGER, oldest_ns INTEGER, requested_bytes INTEGER,"
+	" rounding_bytes INTEGER, boot HIDDEN, pid HIDDEN, until HIDDEN)";
 
 /* Of one process by its index, of all without one. */
-#define COLUMNS "SELECT process, stack, fn, kind, device, bytes, start_ns FROM allocation WHERE "
+#define COLUMNS                                                                                    \
+	"SELECT process, stack, fn, kind, device, bytes, start_ns, requested_bytes"                \
+	" FROM allocation WHERE "
 static const char rows_text[] =
 	COLUMNS "?2 IS NULL AND start_ns <= ?3 UNION ALL " COLUMNS
 		"process IN (SELECT id FROM process WHERE boot = ?1 AND pid = ?2)"
@@ -48,8 +52,15 @@ static struct sum *find(struct sums *sums, struct key *key)
 }
 
 /* The numbers of a recording may be anything. */
-static int add(struct sums *sums, struct key *key, int64_t bytes, int64_t start_ns)
+static int64_t sum_of(int64_t a, int64_t b)
 {
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int add(struct sums *sums, struct key *key, sqlite3_stmt *row)
+{
+	int64_t bytes = sqlite3_column_int64(row, 5), start_ns = sqlite3_column_int64(row, 6);
+	int64_t requested = sqlite3_column_int64(row, 7);
 	uint32_t before = sums->count;
 	struct sum *sum = find(sums, key);
 
@@ -57,7 +68,12 @@ static int add(struct sums *sums, struct key *key, int64_t bytes, int64_t start_
 		return SQLITE_NOMEM;
 	if (sums->count > before || start_ns < sum->oldest_ns)
 		sum->oldest_ns = start_ns;
-	sum->bytes = (int64_t)((uint64_t)sum->bytes + (uint64_t)bytes);
+	sum->bytes = sum_of(sum->bytes, bytes);
+	if (requested) {
+		sum->requested = sum_of(sum->requested, requested);
+		sum->rounding =
+			sum_of(sum->rounding, (int64_t)((uint64_t)bytes - (uint64_t)requested));
+	}
 	sum->count++;
 	return SQLITE_OK;
 }
@@ -78,7 +94,7 @@ static int live_fill(struct table_function_cursor *base, sqlite3_stmt *row,
 			.device = sqlite3_column_int(row, 4),
 		};
 
-		r = add(sums, &key, sqlite3_column_int64(row, 5), sqlite3_column_int64(row, 6));
+		r = add(sums, &key, row);
 	}
 	base->count = sums->count;
 	return r != SQLITE_OK || code == SQLITE_DONE ? r : code;
@@ -89,8 +105,8 @@ static void live_column(const struct table_function_cursor *base, sqlite3_contex
 {
 	const struct sum *sum = sums_row(&((const struct cursor *)base)->sums, base->at);
 	const int64_t values[FIRST_ARGUMENT] = {
-		sum->key.process, sum->key.stack, sum->key.fn, sum->key.kind,
-		sum->key.device,  sum->bytes,	  sum->count,  sum->oldest_ns,
+		sum->key.process, sum->key.stack, sum->key.fn,	  sum->key.kind,  sum->key.device,
+		sum->bytes,	  sum->count,	  sum->oldest_ns, sum->requested, sum->rounding,
 	};
 
 	sqlite3_result_int64(context, values[number]);

@@ -179,23 +179,24 @@ static int read_stream(void *data, sqlite3_stmt *stmt)
 
 static int read_allocation(void *data, sqlite3_stmt *stmt)
 {
-	return core_restore_allocation(data,
-				       &(struct core_allocation){
-					       .id = (uint64_t)sqlite3_column_int64(stmt, 0),
-					       .process = (uint32_t)sqlite3_column_int64(stmt, 1),
-					       .address = (uint64_t)sqlite3_column_int64(stmt, 2),
-					       .bytes = (uint64_t)sqlite3_column_int64(stmt, 3),
-					       .start_ns = (uint64_t)sqlite3_column_int64(stmt, 4),
-					       .end_ns = (uint64_t)sqlite3_column_int64(stmt, 5),
-					       .stack_id = (uint64_t)sqlite3_column_int64(stmt, 6),
-					       .context = (uint64_t)sqlite3_column_int64(stmt, 7),
-					       .tid = (uint32_t)sqlite3_column_int64(stmt, 8),
-					       .fn = (uint16_t)sqlite3_column_int(stmt, 9),
-					       .kind = (uint8_t)sqlite3_column_int(stmt, 10),
-					       .device = (int16_t)sqlite3_column_int(stmt, 11),
-					       .handles = (uint32_t)sqlite3_column_int64(stmt, 12),
-					       .physical = (uint64_t)sqlite3_column_int64(stmt, 13),
-				       });
+	return core_restore_allocation(
+		data, &(struct core_allocation){
+			      .id = (uint64_t)sqlite3_column_int64(stmt, 0),
+			      .process = (uint32_t)sqlite3_column_int64(stmt, 1),
+			      .address = (uint64_t)sqlite3_column_int64(stmt, 2),
+			      .bytes = (uint64_t)sqlite3_column_int64(stmt, 3),
+			      .start_ns = (uint64_t)sqlite3_column_int64(stmt, 4),
+			      .end_ns = (uint64_t)sqlite3_column_int64(stmt, 5),
+			      .stack_id = (uint64_t)sqlite3_column_int64(stmt, 6),
+			      .context = (uint64_t)sqlite3_column_int64(stmt, 7),
+			      .tid = (uint32_t)sqlite3_column_int64(stmt, 8),
+			      .fn = (uint16_t)sqlite3_column_int(stmt, 9),
+			      .kind = (uint8_t)sqlite3_column_int(stmt, 10),
+			      .device = (int16_t)sqlite3_column_int(stmt, 11),
+			      .handles = (uint32_t)sqlite3_column_int64(stmt, 12),
+			      .physical = (uint64_t)sqlite3_column_int64(stmt, 13),
+			      .requested_bytes = (uint64_t)sqlite3_column_int64(stmt, 14),
+		      });
 }
 
 /* One that cannot be is left out: its blocks are in doubt, then. */
@@ -249,7 +250,8 @@ static const struct {
 	  "BY told_ns",
 	  read_growth },
 	{ "SELECT id, process, address, bytes, start_ns, end_ns, stack, context, tid, fn, kind,"
-	  " device, handles, physical FROM allocation WHERE process=?1 ORDER BY id",
+	  " device, handles, physical, requested_bytes FROM allocation WHERE process=?1 ORDER BY "
+	  "id",
 	  read_allocation },
 	{ "SELECT process, device, kind, live_bytes, live_count, peak_bytes FROM memory"
 	  " WHERE process=?1",

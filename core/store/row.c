@@ -329,12 +329,21 @@ static const struct row_column allocation_columns[] = {
 		 ROW_UNRECORDED),
 	FIELD_AS(core_allocation, physical, REPLACE, physical, "INTEGER",
 		 ROW_ZERO_IS_NULL | ROW_UNRECORDED),
+	FIELD_AS(core_allocation, requested_bytes, REPLACE, requested_bytes, "INTEGER",
+		 ROW_ZERO_IS_NULL),
 };
 
 static const struct row_column memory_columns[] = {
-	FIELD(core_memory, process, KEY),	 FIELD(core_memory, device, KEY),
-	FIELD(core_memory, kind, KEY),		 FIELD(core_memory, live_bytes, REPLACE),
-	FIELD(core_memory, live_count, REPLACE), FIELD(core_memory, peak_bytes, REPLACE),
+	FIELD(core_memory, process, KEY),
+	FIELD(core_memory, device, KEY),
+	FIELD(core_memory, kind, KEY),
+	FIELD(core_memory, live_bytes, REPLACE),
+	FIELD(core_memory, live_count, REPLACE),
+	FIELD(core_memory, peak_bytes, REPLACE),
+	FIELD_AS(core_memory, requested_bytes, REPLACE, requested_bytes,
+		 "INTEGER NOT NULL DEFAULT 0", 0),
+	FIELD_AS(core_memory, rounding_bytes, REPLACE, rounding_bytes, "INTEGER NOT NULL DEFAULT 0",
+		 0),
 };
 
 static const struct row_column growth_columns[] = {

@@ -245,6 +245,11 @@ static const char *const steps[] = {
 
 	/* 21: what a process is part of. */
 	"ALTER TABLE process ADD COLUMN variables TEXT;",
+
+	/* 22: what was asked for of a framework's blocks. */
+	"ALTER TABLE allocation ADD COLUMN requested_bytes INTEGER;"
+	"ALTER TABLE memory ADD COLUMN requested_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE memory ADD COLUMN rounding_bytes INTEGER NOT NULL DEFAULT 0;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

@@ -162,7 +162,7 @@ static void add_process(struct store *store, uint32_t id, uint64_t first_ns)
 	const struct core_process process = {
 		.id = id, .pid = 5000000 + id, .first_ns = first_ns, .comm = "bench"
 	};
-	const struct core_memory memory = { id, 0, MEMORY_DEVICE, 1 << 20, 256, 2 << 20 };
+	const struct core_memory memory = { id, 0, MEMORY_DEVICE, 1 << 20, 256, 2 << 20, 0, 0 };
 
 	store_add(store, &process);
 	store_add(store, &memory);

@@ -67,6 +67,7 @@ enum fn {
 	FN_OOM,
 	FN_ROOM,
 	FN_DEVICE_SIZE,
+	FN_REQUESTED,
 	FN_COUNT,
 };
 
@@ -81,6 +82,7 @@ static const struct function fixture_functions[FN_COUNT] = {
 	[FN_OOM] = { .name = "oom", .kind = OP_MEMORY, .effect = EFFECT_OOM, .detail = 1 },
 	[FN_ROOM] = { .name = "room", .kind = OP_MEMORY, .effect = EFFECT_ROOM },
 	[FN_DEVICE_SIZE] = { .name = "size", .kind = OP_MEMORY, .effect = EFFECT_DEVICE_SIZE },
+	[FN_REQUESTED] = { .name = "requested", .kind = OP_MEMORY, .effect = EFFECT_REQUESTED },
 	[FN_RANGE_BEGIN] = { .name = "range_begin", .kind = OP_RANGE, .detail = TS_RANGE_BEGIN },
 	[FN_RANGE_END] = { .name = "range_end", .kind = OP_RANGE, .detail = TS_RANGE_END },
 	[FN_RANGE_CUT] = { .name = "range_cut", .kind = OP_RANGE, .detail = TS_RANGE_CUT },

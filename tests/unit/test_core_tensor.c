@@ -237,6 +237,119 @@ static void only_what_lives_for_a_second_gets_a_row(void **state)
 	assert_int_equal(seen.allocation[1].address, A);
 }
 
+static void request(uint64_t at, uint64_t address, uint64_t bytes, uint32_t device)
+{
+	struct ts_event event = call_event(FN_REQUESTED, at, 0);
+
+	event.flags = 0;
+	event.end_ns = 0;
+	event.api.address = address;
+	event.api.bytes = bytes;
+	event.api.device = device;
+	assert_int_equal(give(&event), INGEST_OK);
+}
+
+static void requests(uint64_t at, uint64_t requested_bytes, uint64_t rounding_bytes)
+{
+	const struct core_memory *row = known(at, 0, MEMORY_TENSOR);
+
+	assert_int_equal(row->requested_bytes, requested_bytes);
+	assert_int_equal(row->rounding_bytes, rounding_bytes);
+}
+
+static void what_was_asked_for_is_known_as_long_as_the_block_lives(void **state)
+{
+	size_t ops;
+
+	announce();
+	report(10, A, 1024, 1024, 4096, 0);
+	ops = seen.ops;
+	request(11, A, 1000, 0);
+	assert_int_equal(seen.ops, ops);
+	report(20, B, 512, 1536, 4096, 0);
+	request(21, B, 512, 0);
+	requests(30, 1512, 24);
+	/* Whatever says it twice. */
+	request(31, A, 600, 0);
+	requests(40, 1112, 424);
+	core_checkpoint(core, 2 * SECOND);
+	assert_int_equal(seen.allocations, 2);
+	assert_int_equal(seen.allocation[0].requested_bytes, 600);
+	assert_int_equal(seen.allocation[0].handles, 1);
+	assert_int_equal(seen.allocation[1].requested_bytes, 512);
+	report(2 * SECOND + 10, A, -1024, 512, 4096, 0);
+	requests(3 * SECOND, 512, 0);
+	core_forget_blocks(core, 0);
+	requests(4 * SECOND, 0, 0);
+	assert_int_equal(lost(LOSS_TENSOR_MISMATCH), 0);
+}
+
+/* The address is given out again, and the free in between was lost. */
+static void a_new_block_has_nothing_of_the_one_before(void **state)
+{
+	announce();
+	report(10, A, 1024, 1024, 4096, 0);
+	request(11, A, 1000, 0);
+	report(20, A, 2048, 2048, 4096, 0);
+	requests(30, 0, 0);
+	request(31, A, 2047, 0);
+	requests(40, 2047, 1);
+}
+
+static void what_only_one_of_the_two_says_is_counted(void **state)
+{
+	announce();
+	report(5, 2 * B, 512, 512, 4096, 0); /* before anybody listened */
+	request(10, A, 1000, 0);	     /* of no block */
+	report(20, A, 1024, 1536, 4096, 0);
+	request(21, A, 1025, 0); /* too much */
+	request(22, A, 0, 0);
+	request(23, A, 1000, 1); /* another device */
+	requests(30, 0, 0);
+	assert_int_equal(lost(LOSS_TENSOR_MISMATCH), 4);
+	request(31, A, 1000, 0);
+	report(40, B, 512, 2048, 4096, 0); /* and no word on it */
+	report(50, 3 * B, 512, 2560, 4096, 0);
+	request(51, 3 * B, 1, 0);
+	core_checkpoint(core, 2 * SECOND);
+	assert_int_equal(lost(LOSS_TENSOR_MISMATCH), 5);
+	core_checkpoint(core, 3 * SECOND);
+	assert_int_equal(lost(LOSS_TENSOR_MISMATCH), 5);
+	requests(3 * SECOND + 1, 1001, 24 + 511);
+	/* Nothing is compared where blocks are not followed. */
+	core_follow_blocks(core, pid, false);
+	request(3 * SECOND + 2, A, 1000, 0);
+	core_follow_blocks(core, pid, true);
+	report(3 * SECOND + 3, A, 1024, 2560, 4096, 0);
+	core_checkpoint(core, 5 * SECOND);
+	assert_int_equal(lost(LOSS_TENSOR_MISMATCH), 5);
+}
+
+static void the_next_daemon_knows_what_was_asked_for(void **state)
+{
+	struct core_allocation row = { .id = 7,
+				       .address = A,
+				       .bytes = 1024,
+				       .requested_bytes = 1000,
+				       .start_ns = 5,
+				       .end_ns = 5,
+				       .handles = 1,
+				       .kind = MEMORY_TENSOR,
+				       .fn = FN_TENSOR };
+
+	announce();
+	row.process = seen.process[0].id;
+	assert_int_equal(core_restore_allocation(core, &row), 0);
+	row.address = B;
+	row.id++;
+	row.requested_bytes = 1025; /* a database may say anything */
+	assert_int_equal(core_restore_allocation(core, &row), 0);
+	requests(10, 1000, 24);
+	report(20, A, -1024, 0, 4096, 0);
+	report(30, B, -1024, 0, 4096, 0);
+	requests(40, 0, 0);
+}
+
 static void a_process_takes_its_tensors_with_it(void **state)
 {
 	struct ts_event event = process_event(TS_EVENT_EXEC, 3 * SECOND, 50000000);
@@ -262,6 +375,10 @@ int main(void)
 		STORY(hostile_sizes_never_make_sums_wrong),
 		STORY(sums_come_without_blocks),
 		STORY(only_what_lives_for_a_second_gets_a_row),
+		STORY(what_was_asked_for_is_known_as_long_as_the_block_lives),
+		STORY(a_new_block_has_nothing_of_the_one_before),
+		STORY(what_only_one_of_the_two_says_is_counted),
+		STORY(the_next_daemon_knows_what_was_asked_for),
 		STORY(a_process_takes_its_tensors_with_it),
 	};
 

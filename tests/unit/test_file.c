@@ -51,7 +51,7 @@ static void add_things(struct store *store, uint64_t *seed)
 						      .address = UINT64_MAX - i,
 						      .bytes = 64 * i,
 						      .told_ns = some_ns(seed) });
-		store_add(store, &(struct core_memory){ i, 0, MEMORY_DEVICE, i, 1, 2 * i });
+		store_add(store, &(struct core_memory){ i, 0, MEMORY_DEVICE, i, 1, 2 * i, 0, 0 });
 		add_allocation(store, i, i, 100 * i, i, MEMORY_DEVICE, some_ns(seed));
 	}
 	for (uint32_t i = 1; i <= STREAMS; i++)

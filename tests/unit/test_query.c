@@ -102,9 +102,9 @@ static void add_memory(struct store *store)
 {
 	const uint64_t now_ns = fixture_now_ns;
 	const struct core_memory rows[] = {
-		{ 1, 0, MEMORY_DEVICE, 3000, 3, 4000 },
-		{ 1, 0, MEMORY_HOST, 64, 1, 64 },
-		{ 2, 1, MEMORY_MANAGED, 0, 0, 128 },
+		{ 1, 0, MEMORY_DEVICE, 3000, 3, 4000, 0, 0 },
+		{ 1, 0, MEMORY_HOST, 64, 1, 64, 0, 0 },
+		{ 2, 1, MEMORY_MANAGED, 0, 0, 128, 0, 0 },
 	};
 
 	for (size_t i = 0; i < 3; i++)
@@ -243,19 +243,23 @@ static void test_memory_is_by_device_and_kind(void **state)
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,\"peak_bytes\":4000,"
 	       "\"reserved_bytes\":null,\"cached_bytes\":null,"
-	       "\"unknown_bytes\":null,\"stack\":null},\n"
+	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
+	       "\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"host\",\"live_bytes\":64,\"live_count\":1,\"peak_bytes\":64,"
 	       "\"reserved_bytes\":null,\"cached_bytes\":null,"
-	       "\"unknown_bytes\":null,\"stack\":null},\n"
+	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
+	       "\"stack\":null},\n"
 	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
 	       "\"kind\":\"managed\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":128,"
 	       "\"reserved_bytes\":null,\"cached_bytes\":null,"
-	       "\"unknown_bytes\":null,\"stack\":null},\n"
+	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
+	       "\"stack\":null},\n"
 	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
 	       "\"kind\":\"pool\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":0,"
 	       "\"reserved_bytes\":96,\"cached_bytes\":48,"
-	       "\"unknown_bytes\":null,\"stack\":null}\n"
+	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
+	       "\"stack\":null}\n"
 	       "]," LOSS);
 }
 
@@ -267,11 +271,13 @@ static void test_memory_by_stack_is_what_is_live(void **state)
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"reserved\",\"live_bytes\":1073741824,\"live_count\":1,"
 	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"cached_bytes\":null,"
-	       "\"unknown_bytes\":null,\"stack\":null},\n"
+	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
+	       "\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,"
 	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"cached_bytes\":null,"
-	       "\"unknown_bytes\":null," LEAK_FRAMES "}\n"
+	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":"
+	       "null," LEAK_FRAMES "}\n"
 	       "]," LOSS);
 }
 

@@ -169,7 +169,8 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 	expect_loss(state, QUERY(.name = "apis"), all | BIT(RATE_LIMIT) | hot);
 	expect_loss(state, QUERY(.name = "launches"),
 		    all | BIT(RATE_LIMIT) | stacks | BIT(STACK_SAMPLED) | hot);
-	expect_loss(state, QUERY(.name = "leaks"), all | BIT(UNKNOWN_FREE) | BIT(TENSORS) | stacks);
+	expect_loss(state, QUERY(.name = "leaks"),
+		    all | BIT(UNKNOWN_FREE) | BIT(TENSORS) | BIT(TENSOR_MISMATCH) | stacks);
 	expect_loss(state, QUERY(.name = "pools"), pools);
 	expect_loss(state, QUERY(.name = "kernels"), times);
 	expect_loss(state, QUERY(.name = "kernels", .by = QUERY_BY_IS_STACK),

@@ -102,7 +102,7 @@ static void add_things(struct store *store, uint32_t id)
 
 	store_add(store, &(struct core_stream){ .id = id, .process = id, .handle = 0xa0 + id });
 	store_add(store, &(struct core_device){ .process = id, .name = DEVICE(id) });
-	store_add(store, &(struct core_memory){ id, 0, MEMORY_DEVICE, 300, 3, 400 });
+	store_add(store, &(struct core_memory){ id, 0, MEMORY_DEVICE, 300, 3, 400, 0, 0 });
 	store_add(store, &(struct core_pool){ .process = id, .address = 0xa000 * id, .bytes = 64 });
 	store_add(store, &(struct core_price){ .process = id, .cost_ppm = 10, .told_ns = now_ns });
 	store_add(store, &(struct core_collect){ .process = id,

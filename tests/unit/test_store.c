@@ -406,6 +406,9 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		"ALTER TABLE rollup DROP COLUMN captured;"
 		"ALTER TABLE allocation DROP COLUMN handles;"
 		"ALTER TABLE allocation DROP COLUMN physical;"
+		"ALTER TABLE allocation DROP COLUMN requested_bytes;"
+		"ALTER TABLE memory DROP COLUMN requested_bytes;"
+		"ALTER TABLE memory DROP COLUMN rounding_bytes;"
 		"ALTER TABLE stream DROP COLUMN number; PRAGMA user_version = 1");
 	assert_int_equal(fixture_open(f), 0);
 	store_add(f->store, &(struct core_stream){ .id = 10, .process = 4, .number = 7 });

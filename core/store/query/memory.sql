@@ -5,18 +5,20 @@
 -- about: memory pools
 -- nothing: No memory was allocated
 -- columns:
---   pid            id
---   comm           text
---   state          text
---   device         id
---   kind           text
---   live_bytes     bytes
---   live_count     integer
---   peak_bytes     bytes
---   reserved_bytes bytes
---   cached_bytes   bytes
---   unknown_bytes  bytes
---   stack          stack
+--   pid             id
+--   comm            text
+--   state           text
+--   device          id
+--   kind            text
+--   live_bytes      bytes
+--   live_count      integer
+--   peak_bytes      bytes
+--   reserved_bytes  bytes
+--   cached_bytes    bytes
+--   unknown_bytes   bytes
+--   requested_bytes bytes
+--   rounding_bytes  bytes
+--   stack           stack
 WITH held AS (
 	SELECT p.process, p.device, m.id AS kind, sum(p.bytes) AS bytes,
 		sum(p.used_bytes) AS used, sum(p.peak_used_bytes) AS peak
@@ -33,19 +35,22 @@ WITH held AS (
 		bytes, max(bytes - used, 0) AS cached,
 		-- Of what the allocator says, that which is in no block that we know.
 		iif(k.name = 'tensor', max(used - coalesce(live_bytes, 0), 0), NULL) AS unknown,
+		nullif(requested_bytes, 0) AS requested, iif(requested_bytes > 0, rounding_bytes, NULL) AS rounding,
 		NULL AS stack
 	FROM memory FULL JOIN held USING (process, device, kind)
 	LEFT JOIN memory_kind k ON k.id = kind
 	WHERE :by <> 1
 	UNION ALL
 	SELECT process, device, kind, sum(bytes), sum(count), NULL, NULL, NULL, NULL,
+		nullif(sum(requested_bytes), 0), iif(sum(requested_bytes) > 0, sum(rounding_bytes), NULL),
 		stack
 	FROM live_sum(:boot, :pid, :now)
 	WHERE :by = 1 AND process IN (SELECT p.id FROM process p
 	WHERE p.boot = :boot AND @RUNNING@ AND @ASKED@)
 	GROUP BY process, device, kind, stack
 ) SELECT p.pid, p.comm, @STATE@, nullif(m.device, -1), k.name,
-	m.live_bytes, m.live_count, m.peak_bytes, m.bytes, m.cached, m.unknown, m.stack
+	m.live_bytes, m.live_count, m.peak_bytes, m.bytes, m.cached, m.unknown, m.requested,
+	m.rounding, m.stack
 FROM m
 JOIN process p ON p.id = m.process
 LEFT JOIN memory_kind k ON k.id = m.kind
