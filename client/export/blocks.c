@@ -41,6 +41,16 @@ static bool is_one_place(const struct block *a, const struct block *b)
 	return a->process == b->process && a->kind == b->kind && a->address == b->address;
 }
 
+/* A block that is both held and given out by an event: only the former may know what was asked for.
+ */
+static void join_requests(struct block *a, struct block *b)
+{
+	if (a->at_ns != b->at_ns || a->bytes != b->bytes || a->freed || b->freed)
+		return;
+	if (!b->requested_bytes)
+		b->requested_bytes = a->requested_bytes;
+}
+
 /* What is held after these events: of each place the last word stands. */
 static int settle(struct blocks *blocks, size_t count)
 {
@@ -54,9 +64,11 @@ static int settle(struct blocks *blocks, size_t count)
 	if (all > 0)
 		qsort(blocks->held, all, sizeof(*blocks->held), by_place);
 	for (size_t i = 0; i < all; i++) {
-		const struct block *block = &blocks->held[i];
+		struct block *block = &blocks->held[i];
 
-		if (!block->freed && (i + 1 == all || !is_one_place(block, block + 1)))
+		if (i + 1 < all && is_one_place(block, block + 1))
+			join_requests(block, block + 1);
+		else if (!block->freed)
 			blocks->held[kept++] = *block;
 	}
 	blocks->held_count = kept;
@@ -103,6 +115,7 @@ int blocks_hold(struct blocks *blocks, const struct meta_held *held)
 		.address = held->address,
 		.bytes = held->bytes,
 		.stack_id = held->stack_id,
+		.requested_bytes = held->requested_bytes,
 		.process = held->process,
 		.device = held->device,
 		.kind = held->kind,

@@ -18,6 +18,7 @@
  * is held. */
 struct block {
 	uint64_t at_ns, address, bytes, stack_id;
+	uint64_t requested_bytes; /* of one that is held; 0: unknown */
 	uint32_t process;
 	int16_t device;
 	uint8_t kind; /* enum memory_kind */

@@ -3,8 +3,8 @@
  * https://docs.pytorch.org/memory_viz and torch/cuda/_memory_viz.py.
  *
  * The viewer goes back in time from the segments, event by event, and fails where one does not
- * fit. What PyTorch knows and we do not: streams (all are 0), and the size that was asked for (that
- * which was given out). */
+ * fit. What PyTorch knows and we do not: streams (all are 0), and unless its probes say it the size
+ * that was asked for (that which was given out). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,6 +98,11 @@ static int put_frames(struct exporter *x, uint64_t stack_id)
 	return pickle_keep(&x->pickle, what);
 }
 
+static uint64_t requested_bytes(const struct block *block)
+{
+	return block->requested_bytes ? block->requested_bytes : block->bytes;
+}
+
 /* A block, or with a NULL the free space up to `end`. */
 static int write_block(struct exporter *x, struct pickle_list *list, const struct block *block,
 		       uint64_t address, uint64_t end)
@@ -112,7 +117,7 @@ static int write_block(struct exporter *x, struct pickle_list *list, const struc
 	if (r == 0)
 		r = put_number(x, "size", end - address);
 	if (r == 0)
-		r = put_number(x, "requested_size", block ? block->bytes : 0);
+		r = put_number(x, "requested_size", block ? requested_bytes(block) : 0);
 	if (r == 0)
 		r = put_name(x, "state", block ? "active_allocated" : "inactive");
 	if (r == 0)
@@ -151,11 +156,13 @@ static uint64_t device_of(int16_t device)
 static int write_segment(struct exporter *x, const struct blocks_segment *segment,
 			 const struct block *block, size_t count)
 {
-	uint64_t used = 0;
+	uint64_t used = 0, requested = 0;
 	int r;
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		used += block[i].bytes;
+		requested += requested_bytes(&block[i]);
+	}
 	pickle_dict(&x->pickle);
 	r = put_number(x, "device", device_of(segment->device));
 	if (r == 0)
@@ -167,7 +174,7 @@ static int write_segment(struct exporter *x, const struct blocks_segment *segmen
 	if (r == 0)
 		r = put_number(x, "active_size", used);
 	if (r == 0)
-		r = put_number(x, "requested_size", used);
+		r = put_number(x, "requested_size", requested);
 	if (r == 0)
 		r = put_number(x, "stream", 0);
 	if (r == 0)

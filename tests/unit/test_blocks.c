@@ -62,6 +62,33 @@ static void check(const struct blocks *blocks)
 	assert_int_equal(at, blocks->held_count);
 }
 
+/* What is held and what happened overlap: an event does not know what was asked for. */
+static void what_was_asked_for_is_that_of_the_same_block(void **state)
+{
+	struct blocks blocks = { .meta = &no_meta };
+	struct meta_held held = { .process = 1,
+				  .kind = MEMORY_TENSOR,
+				  .at_ns = 10,
+				  .address = 16 * PAGE,
+				  .bytes = PAGE,
+				  .requested_bytes = PAGE - 5 };
+
+	assert_int_equal(blocks_hold(&blocks, &held), 0);
+	add(&blocks, OP_ALLOC, MEMORY_TENSOR, 10, 16 * PAGE, PAGE);
+	held.address = 18 * PAGE;
+	assert_int_equal(blocks_hold(&blocks, &held), 0);
+	add(&blocks, OP_FREE, MEMORY_TENSOR, 20, 18 * PAGE, PAGE);
+	add(&blocks, OP_ALLOC, MEMORY_TENSOR, 30, 18 * PAGE, PAGE);
+	held.address = 20 * PAGE;
+	assert_int_equal(blocks_hold(&blocks, &held), 0);
+	assert_int_equal(blocks_finish(&blocks, 1), 0);
+	assert_int_equal(blocks.held_count, 3);
+	assert_int_equal(blocks.held[0].requested_bytes, PAGE - 5);
+	assert_int_equal(blocks.held[1].requested_bytes, 0);
+	assert_int_equal(blocks.held[2].requested_bytes, PAGE - 5);
+	blocks_clear(&blocks);
+}
+
 static void what_is_live_is_what_was_told_last(void **state)
 {
 	struct blocks blocks = { .meta = &no_meta };
@@ -184,6 +211,7 @@ static void nonsense_is_left_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_asked_for_is_that_of_the_same_block),
 		cmocka_unit_test(what_is_live_is_what_was_told_last),
 		cmocka_unit_test(pieces_that_follow_one_another_are_one_segment),
 		cmocka_unit_test(two_processes_are_not_one),
