@@ -113,7 +113,9 @@ struct thread {
 	__u64 entered, returned;			    /* cookies of the last runs */
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
-	struct pt_regs inside;		/* of the call that the library reports */
+	struct pt_regs copied;		/* of a call that our library reports, or at a note */
+	struct ts_event noted;		/* at a note */
+	__u64 given; /* the block that a framework's allocator last gave out; 0: a small one */
 	struct unwinding unwinding;
 	struct walked walked;
 	__u64 known_rules; /* the seed of those that are known */

@@ -6,6 +6,7 @@
  */
 #include "bpf/common.bpf.h"
 #include "bpf/hit.bpf.h"
+#include "bpf/note.bpf.h"
 #include "bpf/process.bpf.h"
 #include "bpf/stack.bpf.h"
 #include "bpf/tensor.bpf.h"
@@ -67,22 +68,30 @@ static __always_inline void call_read_args(struct pt_regs *ctx, const struct pro
 	}
 }
 
-static __always_inline void call_begin(struct pt_regs *ctx, struct thread *thread,
-				       const struct probe_desc *desc, __u64 cookie, __u64 now,
-				       __u64 stack_id, __u16 stack_flags, struct ts_event *ev)
+static __always_inline void call_fill(struct thread *thread, __u16 fn, __u16 flags, __u64 now,
+				      __u64 stack_id, struct ts_event *ev)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
 	__builtin_memset(ev, 0, sizeof(*ev));
 	ev->kind = TS_EVENT_API;
-	ev->fn = (__u16)cookie;
-	ev->flags = (__u16)(cookie >> 16) | stack_flags | (thread->own ? TS_EVENT_OWN : 0);
+	ev->fn = fn;
+	ev->flags = flags | (thread->own ? TS_EVENT_OWN : 0);
 	ev->cpu = bpf_get_smp_processor_id();
 	ev->tgid = id >> 32;
 	ev->tid = (__u32)id;
 	ev->start_ns = now;
 	ev->ns_tid = thread->ns_tid;
 	ev->stack_id = stack_id;
+}
+
+static __always_inline void call_begin(struct pt_regs *ctx, struct thread *thread,
+				       const struct probe_desc *desc, __u64 cookie, __u64 now,
+				       __u64 stack_id, __u16 stack_flags, struct ts_event *ev)
+{
+	__u16 flags = (__u16)(cookie >> 16) | stack_flags;
+
+	call_fill(thread, (__u16)cookie, flags, now, stack_id, ev);
 	call_read_args(ctx, desc, ev);
 }
 
@@ -130,6 +139,8 @@ int enter(struct pt_regs *ctx)
 	hit_add(thread, PROBE_GROUP_OF(cookie), now);
 	if (!call_is_meant(ctx, desc) || !thread_is_watched(thread))
 		return 0;
+	if (desc->device_type && !call_gives_back(ctx, desc))
+		thread->given = tensor_is_small(ctx) ? 0 : PT_REGS_PARM1(ctx);
 	if (desc->device_type && tensor_is_small(ctx)) {
 		tensor_add_up(ctx, now);
 		return 0;
@@ -164,6 +175,66 @@ int enter(struct pt_regs *ctx)
 	return 0;
 }
 
+static __always_inline void note_read_args(const struct thread *thread,
+					   const struct probe_desc *desc,
+					   const struct probe_note *note, struct ts_event *ev)
+{
+	bool unread = false;
+
+	for (__u32 i = 0; i < PROBE_OPERANDS_MAX && i < desc->slot_count; i++) {
+		const struct probe_slot *slot = &desc->slot[i];
+		__u32 arg = slot->arg;
+		__u64 value = 0;
+
+		asm volatile("" : "+r"(arg));
+		if (arg >= PROBE_OPERANDS_MAX)
+			return;
+		unread |= !note_read(thread, &note->operand[arg], &value);
+		slot_put(ev, slot->to, slot->width, value);
+	}
+	if (unread) {
+		ev->flags |= TS_EVENT_UNREAD;
+		COUNT(unread);
+	}
+}
+
+/* A place that the code of a library names: where its arguments are was read from the file. */
+SEC("uprobe")
+int note(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), now, wake;
+	__u32 fn = (__u16)cookie;
+	__u32 key = PROBE_NOTE_KEY(PROBE_COPY_OF(cookie), PROBE_NOTE_OF(cookie));
+	struct probe_desc *desc = bpf_map_lookup_elem(&descs, &fn);
+	struct probe_note *places = bpf_map_lookup_elem(&notes, &key);
+	struct ts_event *ev, *made;
+	struct thread *thread;
+
+	thread = desc && places ? thread_get() : NULL;
+	if (!thread || !hit_counts(cookie, &thread->entered))
+		return 0;
+	now = bpf_ktime_get_ns();
+	hit_add(thread, PROBE_GROUP_OF(cookie), now);
+	if (!thread_is_watched(thread))
+		return 0;
+	if (bpf_probe_read_kernel(&thread->copied, sizeof(thread->copied), ctx)) {
+		COUNT(lost_calls);
+		return 0;
+	}
+	made = &thread->noted;
+	call_fill(thread, fn, 0, now, 0, made);
+	note_read_args(thread, desc, places, made);
+	/* One that is too small to be followed is no event, either. */
+	if (settings.tensor_bytes && made->api.address != thread->given)
+		return 0;
+	ev = event_reserve(desc->flags, now, &wake);
+	if (!ev)
+		return 0;
+	__builtin_memcpy(ev, made, sizeof(*ev));
+	bpf_ringbuf_submit(ev, wake);
+	return 0;
+}
+
 /* A call that our library in the process reports, with the registers as they were at its entry: it
  * has chosen it to have a stack. All it says is its process's own claim. */
 SEC("uprobe")
@@ -185,7 +256,7 @@ int inside(struct pt_regs *ctx)
 	hit_add(thread, PROBE_HOT, now);
 	if (!thread_is_watched(thread))
 		return 0;
-	regs = &thread->inside;
+	regs = &thread->copied;
 	if (bpf_probe_read_user(regs, sizeof(*regs), (void *)PT_REGS_PARM1(ctx))) {
 		COUNT(lost_calls);
 		return 0;

@@ -81,7 +81,35 @@ enum probe_flag {
 	PROBE_WAIT = 1 << 5,	/* sampled separately from work submission */
 	PROBE_ALWAYS = 1 << 6,	/* not only in windows, though one that is lost does no harm */
 	PROBE_REPORT = 1 << 7,	/* of PROBE_REPORTS */
+	PROBE_NOTE = 1 << 8,	/* a place that the library's code names (USDT), not a function */
 };
+
+/* Where the compiler has left an argument of such a place: registers by their words in pt_regs. */
+enum probe_operand_from {
+	PROBE_OPERAND_UNKNOWN,
+	PROBE_OPERAND_CONSTANT, /* `value` */
+	PROBE_OPERAND_REGISTER, /* `base` */
+	PROBE_OPERAND_MEMORY,	/* at `base` + `index` * `scale` + `value` */
+};
+#define PROBE_OPERAND_NONE 0xff /* no such register */
+struct probe_operand {
+	__u8 from;
+	__u8 base, index, scale;
+	__u8 width; /* in bytes: 1, 2, 4 or 8 */
+	__u8 is_signed;
+	__u16 reserved;
+	__s64 value;
+};
+
+/* Of a copy of a library, by its number: the note's is in the cookie, where functions have flags.
+ * Arguments of slots count these. */
+#define PROBE_OPERANDS_MAX 4
+#define PROBE_NOTES_MAX	   16
+struct probe_note {
+	struct probe_operand operand[PROBE_OPERANDS_MAX];
+};
+#define PROBE_NOTE_OF(cookie)	((cookie) >> 16 & (PROBE_NOTES_MAX - 1))
+#define PROBE_NOTE_KEY(copy, n) ((__u32)(copy)*PROBE_NOTES_MAX + (n))
 
 struct probe_desc {
 	__u16 flags;

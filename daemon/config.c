@@ -112,6 +112,9 @@ static const struct setting settings[] = {
 	{ "probe", "tensor_size", SIZE, AT(tensor_bytes), "0B", 0, 1ull << 40, NULL,
 	  "Smaller blocks of PyTorch's allocator have no stack and are in its sums only, at half\n"
 	  "of the price; takes effect when the daemon starts." },
+	{ "probe", "tensor_requests", CHOICE, AT(tensor_requests), "no", 0, 0, answers,
+	  "Whether the size that was asked for is known of them, too, where PyTorch has probes of\n"
+	  "its own: at half of the price again." },
 	{ "probe", "launch_stacks", COUNT, AT(launch_stacks_per_s), "20", 0, 1000000000, NULL,
 	  "Stacks sampled per thread and second, of launches, copies, sets and waits." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
@@ -365,7 +368,11 @@ int config_read(struct config *config, const char *path, bool may_miss)
 {
 	int r = config_read_file(config, path, may_miss);
 
-	return r == 0 && config->tensors ? config_add_library(config, library_torch.files) : r;
+	if (r == 0 && config->tensors)
+		r = config_add_library(config, library_torch.files);
+	if (r == 0 && config->tensors && config->tensor_requests)
+		r = config_add_library(config, library_torch_cuda.files);
+	return r;
 }
 
 /* Calls `put` for each word. Returns their number, or -EINVAL; `put` logs what is wrong. */

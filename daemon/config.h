@@ -34,7 +34,8 @@ struct config {
 	uint64_t backward; /* 1: join stacks of PyTorch's backward pass to those of the forward one
 			    */
 	uint64_t tensors;  /* enum config_tensors; but for no: its library is among `libraries` */
-	uint64_t tensor_bytes; /* smaller blocks are only added up */
+	uint64_t tensor_bytes;	  /* smaller blocks are only added up */
+	uint64_t tensor_requests; /* 1: a further library is among `libraries` */
 	uint64_t launch_stacks_per_s;
 	uint64_t events_per_s;
 	uint64_t budget_ppm;

@@ -61,7 +61,7 @@ struct channel {
 	struct broker_answer answer;
 	uint32_t count; /* descriptors to hand over */
 	int fd[BROKER_LINKS_MAX];
-	uint64_t offset[BROKER_SITES_MAX], cookie[BROKER_SITES_MAX];
+	uint64_t offset[BROKER_SITES_MAX], cookie[BROKER_SITES_MAX], semaphore[BROKER_SITES_MAX];
 };
 
 __attribute__((format(printf, 2, 0))) static int print(enum libbpf_print_level level,
@@ -186,8 +186,17 @@ static uint64_t cookie_of(const struct broker_request *request, const struct bro
 	       PROBE_COOKIE_COPY(request->copy) | PROBE_COOKIE_EPOCH(request->value);
 }
 
+static bool function_wants(const struct library_function *function, enum object_program program)
+{
+	bool note = function->flags & PROBE_NOTE;
+
+	if (program == OBJECT_LEAVE)
+		return function->flags & PROBE_RETURN;
+	return note == (program == OBJECT_NOTE);
+}
+
 /* The sites of the group, as far as they want this. */
-static uint32_t choose_places(struct channel *channel, bool leave)
+static uint32_t choose_places(struct channel *channel, enum object_program program)
 {
 	const struct broker_request *request = &channel->message.request;
 	uint32_t count = 0;
@@ -196,9 +205,10 @@ static uint32_t choose_places(struct channel *channel, bool leave)
 		const struct broker_site *site = &channel->message.site[i];
 		const struct library_function *function = library_function(site->function);
 
-		if (!group_has(channel, function) || (leave && !(function->flags & PROBE_RETURN)))
+		if (!group_has(channel, function) || !function_wants(function, program))
 			continue;
 		channel->offset[count] = site->offset;
+		channel->semaphore[count] = site->semaphore;
 		channel->cookie[count++] = cookie_of(request, site);
 	}
 	return count;
@@ -208,17 +218,19 @@ static uint32_t choose_places(struct channel *channel, bool leave)
  */
 static int make_multi(struct channel *channel, const struct object *object, int file)
 {
+	static const enum object_program programs[] = { OBJECT_LEAVE, OBJECT_ENTER, OBJECT_NOTE };
 	int r = 0;
 
-	for (int enter = 0; r == 0 && enter < 2; enter++) {
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(programs); i++) {
 		struct link_places places = {
-			.program = object->program[enter ? OBJECT_ENTER : OBJECT_LEAVE],
+			.program = object->program[programs[i]],
 			.file = file,
-			.leave = !enter,
+			.leave = programs[i] == OBJECT_LEAVE,
 			.pid = channel->message.request.pid,
-			.count = choose_places(channel, !enter),
+			.count = choose_places(channel, programs[i]),
 			.offset = channel->offset,
 			.cookie = channel->cookie,
+			.semaphore = channel->semaphore,
 		};
 
 		if (places.count)
@@ -228,16 +240,17 @@ static int make_multi(struct channel *channel, const struct object *object, int 
 }
 
 static int make_event(struct channel *channel, const struct object *object, int file,
-		      const struct broker_site *site, bool leave)
+		      const struct broker_site *site, enum object_program program)
 {
 	const uint64_t cookie = cookie_of(&channel->message.request, site);
 	const struct link_places places = {
-		.program = object->program[leave ? OBJECT_LEAVE : OBJECT_ENTER],
+		.program = object->program[program],
 		.file = file,
-		.leave = leave,
+		.leave = program == OBJECT_LEAVE,
 		.count = 1,
 		.offset = &site->offset,
 		.cookie = &cookie,
+		.semaphore = &site->semaphore,
 	};
 
 	return hand_over_one(channel, link_perf(&places));
@@ -258,9 +271,10 @@ static int make_events(struct channel *channel, const struct object *object, int
 		if (!group_has(channel, function))
 			continue;
 		if (function->flags & PROBE_RETURN)
-			r = make_event(channel, object, file, site, true);
+			r = make_event(channel, object, file, site, OBJECT_LEAVE);
 		if (r == 0)
-			r = make_event(channel, object, file, site, false);
+			r = make_event(channel, object, file, site,
+				       function->flags & PROBE_NOTE ? OBJECT_NOTE : OBJECT_ENTER);
 		good |= r == 0;
 		channel->answer.failed += r < 0;
 		error = r < 0 ? r : error;

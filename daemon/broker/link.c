@@ -19,6 +19,7 @@
 #define ATTACH_TYPE_MULTI 48 /* BPF_TRACE_UPROBE_MULTI */
 #define MULTI_RETURN	  1  /* BPF_F_UPROBE_MULTI_RETURN */
 #define PATH_SIZE	  32
+#define SEMAPHORE_SHIFT	  32 /* in a perf event's config, since Linux 4.20 */
 #define EVENTS		  "/sys/bus/event_source/devices/uprobe/"
 
 /* The part of union bpf_attr that BPF_LINK_CREATE reads; headers before 6.6 do not have it. */
@@ -114,6 +115,7 @@ int link_multi(const struct link_places *places)
 		.prog_fd = (uint32_t)places->program,
 		.path = (uintptr_t)path,
 		.offsets = (uintptr_t)places->offset,
+		.ref_ctr_offsets = (uintptr_t)places->semaphore,
 		.cookies = (uintptr_t)places->cookie,
 		.count = places->count,
 		.multi_flags = places->leave ? MULTI_RETURN : 0,
@@ -144,17 +146,19 @@ static int open_event(const struct link_places *places)
 	const int type = read_number(EVENTS "type", "");
 	const int bit = read_number(EVENTS "format/retprobe", "config:");
 	const pid_t pid = places->pid ? (pid_t)places->pid : -1;
+	const uint64_t semaphore = places->semaphore ? places->semaphore[0] : 0;
 	char path[PATH_SIZE];
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
-		.config = places->leave && bit >= 0 ? 1ull << (bit & 63) : 0,
+		.config = places->leave && bit >= 0 ? 1ull << (bit & (SEMAPHORE_SHIFT - 1)) : 0,
 		.config1 = (uintptr_t)path,
 		.config2 = places->offset[0],
 	};
 	long fd;
 
-	if (type < 0 || bit < 0 || bit > 63)
+	if (type < 0 || bit < 0 || bit >= SEMAPHORE_SHIFT || semaphore > UINT32_MAX)
 		return -EOPNOTSUPP;
+	attr.config |= semaphore << SEMAPHORE_SHIFT;
 	attr.type = (uint32_t)type;
 	file_path(places->file, path);
 	fd = syscall(SYS_perf_event_open, &attr, pid, places->pid ? -1 : 0, -1,

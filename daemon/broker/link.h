@@ -14,6 +14,7 @@ struct link_places {
 	uint32_t pid;
 	uint32_t count;
 	const uint64_t *offset, *cookie;
+	const uint64_t *semaphore; /* in the file, 0: none; NULL: none of them has one */
 };
 
 /* One uprobe_multi link to all of them. Its descriptor, or a negative errno. */

@@ -39,6 +39,7 @@ static int open_bpf(bool multi, uint64_t ring_bytes, uint64_t secret, struct pro
 	if (multi) {
 		bpf_program__set_expected_attach_type(bpf->progs.enter, ATTACH_TYPE_MULTI);
 		bpf_program__set_expected_attach_type(bpf->progs.leave, ATTACH_TYPE_MULTI);
+		bpf_program__set_expected_attach_type(bpf->progs.note, ATTACH_TYPE_MULTI);
 		bpf_program__set_expected_attach_type(bpf->progs.inside, ATTACH_TYPE_MULTI);
 	}
 	r = probe_bpf__load(bpf);
@@ -177,11 +178,13 @@ static int keep_all(const struct probe_bpf *bpf, struct object *object)
 		{ bpf_map__fd(bpf->maps.stacks_sent), &object->map[BROKER_STACKS_SENT] },
 		{ bpf_map__fd(bpf->maps.hits), &object->map[BROKER_HITS] },
 		{ bpf_map__fd(bpf->maps.sums), &object->map[BROKER_SUMS] },
+		{ bpf_map__fd(bpf->maps.notes), &object->map[BROKER_NOTES] },
 		{ bpf_map__fd(bpf->maps.counters), &object->map[BROKER_COUNTERS] },
 		{ bpf_map__fd(bpf->maps.threads), &object->map[BROKER_THREADS] },
 		{ bpf_map__fd(bpf->maps.bss), &object->map[BROKER_BSS] },
 		{ bpf_program__fd(bpf->progs.enter), &object->program[OBJECT_ENTER] },
 		{ bpf_program__fd(bpf->progs.leave), &object->program[OBJECT_LEAVE] },
+		{ bpf_program__fd(bpf->progs.note), &object->program[OBJECT_NOTE] },
 		{ bpf_program__fd(bpf->progs.inside), &object->program[OBJECT_INSIDE] },
 	};
 	int r = 0;

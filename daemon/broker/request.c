@@ -33,6 +33,17 @@ static bool is_ring(uint64_t bytes)
 	return bytes >= BROKER_RING_LEAST && bytes <= BROKER_RING_MOST && !(bytes & (bytes - 1));
 }
 
+static bool is_site(const struct broker_site *site)
+{
+	const struct library_function *function = library_function(site->function);
+
+	if (!function || site->offset > LLONG_MAX || site->zero)
+		return false;
+	if (function->flags & PROBE_NOTE)
+		return site->flags < PROBE_NOTES_MAX && site->semaphore <= LLONG_MAX;
+	return !(site->flags & ~TS_EVENT_PER_THREAD) && !site->semaphore;
+}
+
 /* Ascending: so none is there twice, which would count a call twice. */
 static bool are_sites(const uint8_t *data, uint32_t count)
 {
@@ -42,8 +53,7 @@ static bool are_sites(const uint8_t *data, uint32_t count)
 		struct broker_site site;
 
 		memcpy(&site, data + i * sizeof(site), sizeof(site));
-		if (site.offset <= before || site.offset > LLONG_MAX || site.zero ||
-		    !library_function(site.function) || (site.flags & ~TS_EVENT_PER_THREAD))
+		if (site.offset <= before || !is_site(&site))
 			return false;
 		before = site.offset;
 	}

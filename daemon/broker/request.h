@@ -42,8 +42,9 @@ enum broker_kind {
 struct broker_site {
 	uint64_t offset;   /* in the file */
 	uint16_t function; /* its number */
-	uint16_t flags;	   /* of its events */
+	uint16_t flags;	   /* of its events; of a note its number in this copy */
 	uint32_t zero;
+	uint64_t semaphore; /* of a note, in the file: counts who looks; 0: none */
 };
 
 struct broker_request {
@@ -70,6 +71,7 @@ enum broker_map {
 	BROKER_STACKS_SENT,
 	BROKER_HITS,
 	BROKER_SUMS,
+	BROKER_NOTES,
 	BROKER_COUNTERS,
 	BROKER_THREADS,
 	BROKER_BSS,

@@ -125,18 +125,28 @@ int elf_address(const struct elf *elf, uint64_t offset, uint64_t *ret)
 	return -ENOENT;
 }
 
-int elf_offset(const struct elf *elf, uint64_t address, uint64_t *ret)
+static int find_offset(const struct elf *elf, uint32_t flag, uint64_t address, uint64_t *ret)
 {
 	for (unsigned int i = 0; i < elf->header.e_phnum; i++) {
 		const Elf64_Phdr *segment = &elf->segment[i];
 
-		if (is_code(segment) && address >= segment->p_vaddr &&
-		    address - segment->p_vaddr < segment->p_filesz) {
+		if (segment->p_type == PT_LOAD && (segment->p_flags & flag) &&
+		    address >= segment->p_vaddr && address - segment->p_vaddr < segment->p_filesz) {
 			*ret = segment->p_offset + (address - segment->p_vaddr);
 			return 0;
 		}
 	}
 	return -ENOENT;
+}
+
+int elf_offset(const struct elf *elf, uint64_t address, uint64_t *ret)
+{
+	return find_offset(elf, PF_X, address, ret);
+}
+
+int elf_data_offset(const struct elf *elf, uint64_t address, uint64_t *ret)
+{
+	return find_offset(elf, PF_W, address, ret);
 }
 
 const Elf64_Shdr *elf_symbols(const struct elf *elf, uint32_t type)

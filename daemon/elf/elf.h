@@ -30,6 +30,8 @@ int elf_load(const struct elf *elf, const Elf64_Shdr *section, size_t max, void 
 /* Between the offset in the file and the address, of code: 0, or -ENOENT. */
 int elf_address(const struct elf *elf, uint64_t offset, uint64_t *ret);
 int elf_offset(const struct elf *elf, uint64_t address, uint64_t *ret);
+/* The same, of what can be written. */
+int elf_data_offset(const struct elf *elf, uint64_t address, uint64_t *ret);
 
 /* The first table of Elf64_Sym of a type, whose names are in the section sh_link; or NULL. */
 const Elf64_Shdr *elf_symbols(const struct elf *elf, uint32_t type);

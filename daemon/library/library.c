@@ -10,7 +10,12 @@
 
 #include "core/base/array.h"
 
-static const struct library_row *const rows[] = { &library_cuda, &library_range, &library_torch };
+static const struct library_row *const rows[] = {
+	&library_cuda,
+	&library_range,
+	&library_torch,
+	&library_torch_cuda,
+};
 
 const struct library_row *library_get(size_t n)
 {

@@ -17,8 +17,8 @@
 #define LIBRARY_ALIASES_MAX 2
 
 struct library_function {
-	uint16_t number; /* stored with each op, of all libraries: never reuse one */
-	struct function model;
+	uint16_t number;	/* stored with each op, of all libraries: never reuse one */
+	struct function model;	/* `name` of a note: provider:name */
 	uint16_t flags;		/* enum probe_flag */
 	const char *per_thread; /* suffix of the form for per-thread default streams */
 	const char *alias[LIBRARY_ALIASES_MAX]; /* other symbols, same signature and meaning */
@@ -37,7 +37,7 @@ struct library_row {
 	size_t count;
 };
 
-extern const struct library_row library_cuda, library_range, library_torch;
+extern const struct library_row library_cuda, library_range, library_torch, library_torch_cuda;
 
 /* The n-th row, NULL after the last. */
 const struct library_row *library_get(size_t n);

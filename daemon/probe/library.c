@@ -4,6 +4,7 @@
  * one. With uprobe_multi that takes a descriptor for the returns and one for the entries; otherwise
  * each site has one or two. The broker makes them; they end here.
  */
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -133,8 +134,31 @@ static int library_find_sites(struct probe_library *library, int fd, const char 
 	return r < 0 || library->count ? r : -ENOENT;
 }
 
+/* The programs find where the arguments are by the copy and the number of the note. */
+static int library_place_notes(struct probe_library *library)
+{
+	uint16_t number = 0;
+
+	for (size_t i = 0; i < library->count; i++) {
+		struct site *site = &library->site[i];
+		uint32_t key = PROBE_NOTE_KEY(library->copy, number);
+
+		if (!(site->function->flags & PROBE_NOTE))
+			continue;
+		if (bpf_map_update_elem(library->probe->map[BROKER_NOTES], &key, &site->note,
+					BPF_ANY))
+			return -errno;
+		site->event_flags = number++;
+	}
+	return 0;
+}
+
 static int library_prepare(struct probe_library *library)
 {
+	int r = library_place_notes(library);
+
+	if (r < 0)
+		return r;
 	library->asked = calloc(library->count, sizeof(*library->asked));
 	if (!library->asked)
 		return -ENOMEM;
@@ -143,6 +167,7 @@ static int library_prepare(struct probe_library *library)
 			.offset = library->site[i].offset,
 			.function = library->site[i].function->number,
 			.flags = library->site[i].event_flags,
+			.semaphore = library->site[i].semaphore,
 		};
 	return 0;
 }

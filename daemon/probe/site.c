@@ -13,6 +13,7 @@
 #include "core/base/cleanup.h"
 #include "daemon/elf/elf.h"
 #include "daemon/limits.h"
+#include "daemon/probe/note.h"
 
 #define PROLOGUE_SIZE 16
 #define SYMBOL_SIZE   128
@@ -90,6 +91,8 @@ static struct alias *alias_table(const struct library_row *row, size_t *ret_coun
 	for (size_t i = 0; i < row->count; i++) {
 		const struct library_function *function = &row->function[i];
 
+		if (function->flags & PROBE_NOTE)
+			continue;
 		count += alias_add(&alias[count], function, function->model.name, NULL, 0);
 		count += alias_add(&alias[count], function, function->model.name,
 				   function->per_thread, TS_EVENT_PER_THREAD);
@@ -171,6 +174,18 @@ static size_t site_sort(struct site *site, size_t count)
 	return kept;
 }
 
+static size_t site_collect_notes(const struct elf *elf, const struct library_row *row,
+				 struct site *site)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < row->count; i++)
+		if (row->function[i].flags & PROBE_NOTE)
+			count += notes_find(elf, &row->function[i], &site[count],
+					    PROBE_NOTES_MAX - count);
+	return count;
+}
+
 static size_t site_collect(const struct elf *elf, const struct table *table,
 			   const struct alias *alias, size_t alias_count, struct site *site)
 {
@@ -193,7 +208,7 @@ static size_t site_collect(const struct elf *elf, const struct table *table,
 		if (found && !site_make(elf, found, symbol->st_value, &site[count]))
 			count++;
 	}
-	return site_sort(site, count);
+	return count;
 }
 
 int site_find(int fd, const struct library_row *row, struct site **ret, size_t *ret_count)
@@ -211,10 +226,12 @@ int site_find(int fd, const struct library_row *row, struct site **ret, size_t *
 	if (r < 0)
 		return r == -ENOMEM ? r : -EBADMSG;
 	alias = alias_table(row, &alias_count);
-	site = calloc(alias_count, sizeof(*site));
+	site = calloc(alias_count + PROBE_NOTES_MAX, sizeof(*site));
 	if (!alias || !site)
 		return -ENOMEM;
 	count = site_collect(&elf, &table, alias, alias_count, site);
+	count += site_collect_notes(&elf, row, site + count);
+	count = site_sort(site, count);
 	*ret = TAKE(site);
 	*ret_count = count;
 	return 0;

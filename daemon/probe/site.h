@@ -16,14 +16,17 @@ enum site_cost {
 
 struct site {
 	const struct library_function *function;
-	uint64_t offset; /* in the file */
+	uint64_t offset;	/* in the file */
+	uint64_t semaphore;	/* of a note, likewise: counts who looks; 0: none */
+	struct probe_note note; /* where the arguments are there */
 	uint16_t event_flags;
 	uint8_t cost; /* enum site_cost */
 };
 
-/* Finds the functions of `row` among the dynamic symbols of the ELF file behind `fd`, sorted by
- * offset; the caller frees *ret. Functions that the library does not have are left out.
- * -EBADMSG: not an ELF file, or a broken one. */
+/* Finds the functions of `row` among the dynamic symbols of the ELF file behind `fd`, and those
+ * with PROBE_NOTE among its notes, PROBE_NOTES_MAX places at most; sorted by offset; the caller
+ * frees *ret. Functions that the library does not have are left out. -EBADMSG: not an ELF file, or
+ * a broken one. */
 int site_find(int fd, const struct library_row *row, struct site **ret, size_t *ret_count);
 
 /* For the instruction at `code`. `skip` gets the size of what is passed before it: an

@@ -55,9 +55,9 @@ static struct sites good_link(void)
 			     .copy = 63,
 			     .value = PROBE_EPOCH_MAX,
 			     .sites = 3 },
-		.site = { { 16, function, 0, 0 },
-			  { 32, function, TS_EVENT_PER_THREAD, 0 },
-			  { 48, function, 0, 0 } },
+		.site = { { 16, function, 0, 0, 0 },
+			  { 32, function, TS_EVENT_PER_THREAD, 0, 0 },
+			  { 48, function, 0, 0, 0 } },
 	};
 }
 
@@ -100,11 +100,30 @@ static void test_requests_are_checked(void **state)
 	BROKEN(message.site[1].function = PROBE_CALIBRATION, 1);
 	BROKEN(message.site[1].flags = 1 << 15, 1);
 	BROKEN(message.site[1].zero = 1, 1);
+	BROKEN(message.site[1].semaphore = 64, 1); /* which functions have none of */
 	BROKEN((void)message, 0);
 	BROKEN((void)message, 2);
 	assert_int_equal(broker_check(&good, sizeof(good) - 1, 1), -EBADMSG);
 	assert_int_equal(broker_check(&good, sizeof(good.request) - 1, 1), -EBADMSG);
 	assert_int_equal(broker_check("", 0, 0), -EBADMSG);
+}
+
+/* A place that a library's code names has a number where a function has flags, and a semaphore. */
+static void test_places_of_notes_are_checked(void **state)
+{
+	struct sites good = good_link();
+
+	for (int i = 0; i < 3; i++)
+		good.site[i].function = library_torch_cuda.function[0].number;
+	good.site[1].flags = PROBE_NOTES_MAX - 1;
+	good.site[1].semaphore = 64;
+	assert_int_equal(check(&good, 1), 0);
+	good.site[1].semaphore = 1ull << 63;
+	assert_int_equal(check(&good, 1), -EBADMSG);
+	good.site[1].semaphore = 0;
+	assert_int_equal(check(&good, 1), 0);
+	good.site[1].flags = PROBE_NOTES_MAX;
+	assert_int_equal(check(&good, 1), -EBADMSG);
 }
 
 static void test_epochs_wrap_around(void **state)
@@ -512,6 +531,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_requests_are_checked),
+		cmocka_unit_test(test_places_of_notes_are_checked),
 		cmocka_unit_test(test_epochs_wrap_around),
 		cmocka_unit_test(test_rings_have_a_size),
 		cmocka_unit_test(test_nothing_comes_before_the_programs),

@@ -66,8 +66,10 @@ static void tensors_are_followed_unless_somebody_says_no(void **state)
 	begin(NULL);
 	assert_int_equal(read_text("[probe]\ntensors = no\n"), 0);
 	assert_null(strstr(config->libraries, "libc10"));
+	assert_int_equal(read_text("[probe]\ntensor_requests = yes\n"), 0);
+	assert_null(strstr(config->libraries, "libc10"));
 	assert_int_equal(read_text("[probe]\ntensors = yes\n"), 0);
-	assert_non_null(strstr(config->libraries, "libc10"));
+	assert_non_null(strstr(config->libraries, "libc10.so* libc10_cuda.so*"));
 }
 
 static void printed_settings_are_read_back(void **state)

@@ -38,7 +38,7 @@ static void tensors_are_those_of_a_gpu_and_may_be_lost(void **state)
 
 	assert_ptr_equal(library_of("/a/torch/lib/libc10.so"), &library_torch);
 	assert_ptr_equal(library_of("/usr/lib/x86_64-linux-gnu/libc10.so.1.13"), &library_torch);
-	assert_null(library_of("/a/torch/lib/libc10_cuda.so"));
+	assert_ptr_equal(library_of("/a/torch/lib/libc10_cuda.so"), &library_torch_cuda);
 	for (size_t i = 0; i < library_torch.count; i++) {
 		library_probe_desc(&library_torch.function[i], &desc);
 		/* There are few reports of no memory: the model tells their devices apart. */
@@ -49,6 +49,27 @@ static void tensors_are_those_of_a_gpu_and_may_be_lost(void **state)
 		assert_false(library_is_hot(&library_torch.function[i]));
 		assert_false(desc.flags & (PROBE_KEEP | PROBE_RETURN));
 	}
+}
+
+/* Notes and functions are found in different ways; the arguments of notes are in as many operands.
+ */
+static void a_library_has_notes_or_functions(void **state)
+{
+	const struct library_row *row;
+
+	for (size_t n = 0; (row = library_get(n)); n++)
+		for (size_t i = 0; i < row->count; i++) {
+			const struct library_function *function = &row->function[i];
+			const struct probe_slot *slot = function->slot;
+
+			assert_int_equal(function->flags & PROBE_NOTE,
+					 row->function[0].flags & PROBE_NOTE);
+			for (size_t k = 0; function->flags & PROBE_NOTE && slot[k].from; k++) {
+				assert_int_equal(slot[k].from, PROBE_ARG);
+				assert_in_range(slot[k].arg, 0, PROBE_OPERANDS_MAX - 1);
+				assert_in_range(k, 0, PROBE_OPERANDS_MAX - 1);
+			}
+		}
 }
 
 static void any_of_the_patterns_may_match(void **state)
@@ -112,6 +133,7 @@ int main(void)
 		cmocka_unit_test(a_copy_is_known_by_its_name),
 		cmocka_unit_test(ranges_are_always_watched_and_may_be_lost),
 		cmocka_unit_test(tensors_are_those_of_a_gpu_and_may_be_lost),
+		cmocka_unit_test(a_library_has_notes_or_functions),
 		cmocka_unit_test(any_of_the_patterns_may_match),
 		cmocka_unit_test(names_and_patterns_of_any_length_are_safe),
 		cmocka_unit_test(the_defaults_name_the_files_of_every_row_but_those_by_choice),
