@@ -1,12 +1,14 @@
 /* Tensor calls: what a report of PyTorch's allocator costs, at the bottom of a stack as deep as is
  * asked for. For each line of its input "DEVICE TIMES", of which 0 is the host and 1 a GPU, it
- * reports that many blocks, gives each of them back, and prints the nanoseconds of one report.
+ * reports that many blocks, passes the probe of libc10_cuda for each, gives each of them back, and
+ * prints the nanoseconds of one report.
  * tensor_calls DEPTH */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/clock.h"
+#include "probed.h"
 #include <cuda.h>
 
 void report(void *address, int64_t bytes, size_t allocated, size_t reserved,
@@ -26,6 +28,8 @@ static __attribute__((noinline)) void call(unsigned depth, uint16_t device, unsi
 		void *address = (void *)(0x7f0000000000 + i % 1024 * BYTES);
 
 		report(address, BYTES, BYTES, RESERVED, device);
+		if (device)
+			c10_cuda_tell(address, BYTES - 8);
 		report(address, -BYTES, 0, RESERVED, device);
 	}
 }

@@ -1,6 +1,6 @@
 """Tensors: what a report of PyTorch's allocator costs, in turns within one process: without us, with the probe and a report of
 host memory (the trap and the decision to leave it out), with a block below `tensor_size` (the sums, too), and with one that is
-followed (an event, and where it is given out a stack of 20 frames).
+followed (an event, and where it is given out a stack of 20 frames); and with what was asked for, too (another probe for each block).
 
 The pace is that of a busy program, so that the ring does not overflow: a block each 25 us.
 """
@@ -40,8 +40,9 @@ class Program:
 
 def with_daemon(program, daemon, found, states):
     daemon.start()
-    path = os.path.join(tracesmith.FAKE, "lib10", "libc10.so")
-    tracesmith.wait_for("probes", lambda: f"'{path}'" in daemon.log())
+    folder = os.path.realpath(os.path.join(tracesmith.FAKE, "lib10"))
+    names = ["libc10.so"] + ["libc10_cuda.so"] * ("GPU block, requested" in states)
+    tracesmith.wait_for("probes", lambda: all(f"'{folder}/{name}'" in daemon.log() for name in names))
     program.measure(1)
     for name, device in states.items():
         found[name].append(program.measure(device))
@@ -50,9 +51,10 @@ def with_daemon(program, daemon, found, states):
 
 def main():
     program = Program()
-    daemons = [tracesmith.Daemon(f"[probe]\ntensors = yes\ntensor_size = {size}\n") for size in ("0B", "1MiB")]
-    states = ({"trap alone": 0, "GPU block": 1}, {"small block": 1})
-    found = {"off": [], "trap alone": [], "small block": [], "GPU block": []}
+    daemons = [tracesmith.Daemon(f"[probe]\ntensors = yes\n{more}\n")
+               for more in ("", "tensor_size = 1MiB", "tensor_requests = yes")]
+    states = ({"trap alone": 0, "GPU block": 1}, {"small block": 1}, {"GPU block, requested": 1})
+    found = {name: [] for name in ("off", "trap alone", "small block", "GPU block", "GPU block, requested")}
     for _ in range(ROUNDS):
         found["off"].append(program.measure(1))
         for daemon, measured in zip(daemons, states):
@@ -62,7 +64,7 @@ def main():
         daemon.close()
     print(f"{os.cpu_count()} CPUs, {os.uname().release}; ns a report, median (lowest, highest) of {ROUNDS} rounds")
     for name, values in found.items():
-        print(f"{name:12} {bench.median(values):8.1f} ({min(values):.1f}, {max(values):.1f})")
+        print(f"{name:20} {bench.median(values):8.1f} ({min(values):.1f}, {max(values):.1f})")
 
 
 if __name__ == "__main__":

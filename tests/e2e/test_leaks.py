@@ -121,7 +121,7 @@ class TensorCase(tracesmith.Case):
 
     def wait_probes(self):
         """On the copy of this build: other trees' tests have theirs."""
-        path = os.path.join(tracesmith.FAKE, "lib10", "libc10.so")
+        path = os.path.realpath(os.path.join(tracesmith.FAKE, "lib10", "libc10.so"))
         wait_for("its probes", lambda: f"'{path}'" in self.daemon.log())
 
     def go_on(self, process, how=""):
@@ -360,6 +360,98 @@ class Tensors(TensorCase):
         rows = wait_for("the sums", known)
         self.assertGreater(rows["unknown"]["reserved_bytes"], 0)
         self.assertEqual((rows["unknown"]["index"], rows["unknown"]["free_bytes"]), (None, None))
+
+
+class RequestCase(TensorCase):
+    """Blocks of which PyTorch's own probes say what was asked for."""
+    settings = "tensors = yes\ntensor_requests = yes"
+
+    def start_with(self, *libraries, options=()):
+        """Takes blocks through these copies of libc10_cuda in turns; `asked` are the bytes that it asked for."""
+        process = self.start("--cuda", ":".join(libraries), *options)
+        self.wait_probes()
+        for library in libraries:
+            wait_for("a word about it", lambda: f"'{library}'" in self.daemon.log())
+        return process
+
+    def wait_requested(self, process, want):
+        tensor = self.wait_known(process.pid, want)
+        self.assertEqual((tensor["live_count"], tensor["unknown_bytes"]), (want["live"], 0))
+        self.assertEqual((tensor["requested_bytes"], tensor["rounding_bytes"]), (want["asked"], want["allocated"] - want["asked"]))
+
+    def mismatches(self):
+        return sum(row["count"] for row in self.daemon.query("loss") if row["reason"] == "tensor-mismatch")
+
+
+class Requests(RequestCase):
+    library = os.path.realpath(os.path.join(tracesmith.FAKE, "lib10", "libc10_cuda.so"))
+
+    def test_each_block_has_the_size_that_was_asked_for(self):
+        process = self.start_with(self.library, options=("--steps", 3000, "--threads", 3))
+        for _ in range(3):
+            want = self.go_on(process)
+            self.wait_requested(process, want)
+        def by_stack():
+            rows = [row for row in self.daemon.query("memory", "--pid", process.pid, "--by-stack")
+                    if any("keep_tensor" in frame for frame in row["stack"] or ())]
+            return [sum(row[name] for row in rows) for name in ("live_bytes", "requested_bytes", "rounding_bytes")]
+        kept = want["kept"]
+        wait_for("the kept ones", lambda: by_stack() == [kept * 12800, kept * 12345, kept * 455])
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "snapshot.pickle")
+            result = self.daemon.ctl("export", "--memory-viz", "-o", path, "--since", "1h", "--pid", str(process.pid))
+            self.assertEqual(result.code, 0, result.err)
+            seen = memory_viz.Snapshot(path)
+            blocks = [block for block in seen.live() if any(frame["name"] == "keep_tensor" for frame in block["frames"])]
+            self.assertEqual([block["requested_size"] for block in blocks], [12345] * kept)
+            self.assertTrue(all(segment["requested_size"] == sum(block["requested_size"] for block in segment["blocks"])
+                                for segment in seen.segments))
+        self.assertEqual(self.daemon.sql(f"SELECT count(*) AS n FROM op WHERE pid = {process.pid} AND fn = 'pytorch:malloc'"),
+                         [{"n": 0}], "it is no operation of its own")
+        self.assertEqual(self.mismatches(), 0)
+        # The next daemon has it from the database, which has it a second later.
+        self.daemon.stop()
+        self.daemon.start()
+        wait_for("the same of those that live", lambda: by_stack() == [kept * 12800, kept * 12345, kept * 455])
+        process.communicate()
+        self.daemon.wait_ended(process.pid)
+
+    def test_two_copies_have_their_arguments_where_each_has_them(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        process = self.start_with(self.library, shutil.copy(self.library, folder.name), options=("--steps", 2000))
+        for _ in range(3):
+            self.wait_requested(process, self.go_on(process))
+        self.assertEqual(self.mismatches(), 0)
+
+    def test_a_build_without_probes_falls_back(self):
+        process = self.start_with(self.library.replace("lib10/", "lib10/plain/"), options=("--steps", 2000))
+        tensor = self.wait_known(process.pid, self.go_on(process))
+        self.assertEqual((tensor["requested_bytes"], tensor["rounding_bytes"]), (None, None))
+        self.assertEqual(self.mismatches(), 0)
+
+    def test_blocks_that_only_one_of_the_two_tells_are_counted(self):
+        """As those that a library takes from PyTorch's allocator past its probes."""
+        process = self.start_with(self.library, options=("--steps", 500, "--raw", 1))
+        for _ in range(2):
+            want = self.go_on(process)
+        tensor = self.wait_known(process.pid, want)
+        self.assertEqual(tensor["requested_bytes"], want["asked"])
+        self.assertEqual(tensor["requested_bytes"] + tensor["rounding_bytes"], want["allocated"] - want["kept"] * 12800)
+        wait_for("those kept", lambda: self.mismatches() == want["kept"])
+
+
+class SmallRequests(RequestCase):
+    settings = RequestCase.settings + "\ntensor_size = 64KiB"
+
+    def test_small_blocks_are_none_of_them(self):
+        process = self.start_with(Requests.library, options=("--steps", 2000))
+        for _ in range(2):
+            want = self.go_on(process)
+        tensor = self.wait_known(process.pid, want)
+        self.assertGreater(tensor["rounding_bytes"], 0)
+        self.assertEqual(tensor["requested_bytes"] + tensor["rounding_bytes"] + tensor["unknown_bytes"], want["allocated"])
+        self.assertEqual(self.mismatches(), 0)
 
 
 class SmallTensors(TensorCase):

@@ -1,26 +1,29 @@
 /* Tensors: blocks of the simulated libc10, taken and given back at random, with reports of host
  * memory among them; a few are kept by keep_tensor(). Says after each line of its input what is
- * allocated, and goes on; ends with its input. Before a line that starts with an f, a child frees
- * what it has of the first thread's blocks. */
+ * allocated, and goes on; with `cuda`, also what was asked for; ends with its input. Before a line
+ * that starts with an f, a child frees what it has of the first thread's blocks. */
 #include "workload.h"
 
 #include <stdlib.h>
 
 #include "allocator.h"
+#include "probed.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define SLOTS	    64
 #define THREADS_MAX 16
 #define BOARD_BYTES 65536
+#define CUDA_MAX    2
 
 static struct {
-	uint64_t steps, seed, kept_bytes, threads, board;
-	const char *second;
+	uint64_t steps, seed, kept_bytes, threads, board, raw;
+	const char *second, *cuda;
 } settings = { .steps = 1000, .seed = 1, .kept_bytes = 12345, .threads = 1 };
 
 static const struct option_row options[] = {
@@ -31,6 +34,10 @@ static const struct option_row options[] = {
 	{ "threads", "that do so at the same time (1)", OPTION_NUMBER, &settings.threads },
 	{ "second", "another copy of the library, of which one block is kept each time",
 	  OPTION_TEXT, &settings.second },
+	{ "cuda", "libraries that blocks are taken from in turns, separated by colons: libc10_cuda",
+	  OPTION_TEXT, &settings.cuda },
+	{ "raw", "1: those that are kept come from the allocator itself (0)", OPTION_NUMBER,
+	  &settings.raw },
 	{ "board", "blocks of 64 KiB taken first, of which every other is given back (0)",
 	  OPTION_NUMBER, &settings.board },
 };
@@ -40,8 +47,9 @@ void report_host(void *address, int64_t bytes, size_t allocated, size_t reserved
 		 uint16_t device) __asm__("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
 
 static _Thread_local void *slot[SLOTS];
+static _Thread_local size_t slot_bytes[SLOTS];
 static _Thread_local uint64_t seed;
-static _Atomic uint64_t live;
+static _Atomic uint64_t live, asked, turns;
 static uint64_t kept, held_by_second;
 
 static uint64_t draw(void)
@@ -50,9 +58,33 @@ static uint64_t draw(void)
 	return seed >> 33;
 }
 
+static struct {
+	void *(*take)(size_t bytes);
+	void (*give)(void *address);
+} cuda[CUDA_MAX];
+static size_t cuda_count;
+
+static void *take(size_t bytes)
+{
+	void *address = cuda_count ? cuda[turns++ % cuda_count].take(bytes) : c10_malloc(bytes);
+
+	if (address)
+		asked += bytes;
+	return address;
+}
+
+static void give(void *address, size_t bytes)
+{
+	if (cuda_count)
+		cuda[turns++ % cuda_count].give(address);
+	else
+		c10_free(address);
+	asked -= bytes;
+}
+
 static NOINLINE void keep_tensor(void)
 {
-	if (c10_malloc(settings.kept_bytes))
+	if (settings.raw ? c10_malloc(settings.kept_bytes) : take(settings.kept_bytes))
 		kept++;
 }
 
@@ -61,14 +93,17 @@ static NOINLINE void train_step(void)
 	uint64_t n = draw() % SLOTS, what = draw() % 100;
 
 	if (!slot[n]) {
-		slot[n] = c10_malloc(1 + draw() % (what < 90 ? 100000 : 4000000));
+		slot_bytes[n] = 1 + draw() % (what < 90 ? 100000 : 4000000);
+		slot[n] = take(slot_bytes[n]);
 		live += slot[n] != NULL;
 		return;
 	}
-	if (what < 20)
+	if (what < 20) {
 		c10_free_later(slot[n]);
-	else
-		c10_free(slot[n]);
+		asked -= slot_bytes[n];
+	} else {
+		give(slot[n], slot_bytes[n]);
+	}
 	slot[n] = NULL;
 	live--;
 	if (what < 25)
@@ -145,6 +180,25 @@ static void open_second(void)
 		abort();
 }
 
+static void open_cuda(void)
+{
+	char *names = strdup(settings.cuda), *left = NULL;
+
+	for (char *name = strtok_r(names, ":", &left); name && cuda_count < CUDA_MAX;
+	     name = strtok_r(NULL, ":", &left)) {
+		void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+
+		if (!library)
+			abort();
+		*(void **)&cuda[cuda_count].take = dlsym(library, "c10_cuda_malloc");
+		*(void **)&cuda[cuda_count].give = dlsym(library, "c10_cuda_free");
+		if (!cuda[cuda_count].take || !cuda[cuda_count].give)
+			abort();
+		cuda_count++;
+	}
+	free(names);
+}
+
 static void keep_in_second(void)
 {
 	if (second_malloc(512))
@@ -184,6 +238,8 @@ int main(int argc, char **argv)
 	TRY(cuCtxCreate_v2, (&context, 0, 0));
 	if (settings.second)
 		open_second();
+	if (settings.cuda)
+		open_cuda();
 	start_threads();
 	puts("ready");
 	fflush(stdout);
@@ -206,6 +262,7 @@ int main(int argc, char **argv)
 		       c10_reserved() + (settings.second ? second_reserved() : 0),
 		       (unsigned long long)(live + kept + held_by_second),
 		       (unsigned long long)kept);
+		printf(", \"asked\": %llu", (unsigned long long)asked);
 		say_free("small", 1);
 		say_free("large", 0);
 		puts("}");
