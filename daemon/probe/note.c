@@ -101,7 +101,8 @@ static bool take_note(const struct search *search, const char *at, size_t size, 
 
 	if (!describe(at, size, &note) || !goes_by(&note, search->function->model.name))
 		return false;
-	moved = search->base ? search->base - note.base : 0;
+	/* Some macros write no base: then nobody knows, and what nobody moves stands as it is. */
+	moved = search->base && note.base ? search->base - note.base : 0;
 	operands_parse(note.operands, &site.note);
 	if (!has_operands(search->function, &site.note) ||
 	    elf_offset(search->elf, note.place + moved, &site.offset) < 0 ||

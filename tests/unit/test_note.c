@@ -24,6 +24,7 @@
 #define AX   10
 #define BX   5
 #define CX   11
+#define DX   12
 #define BP   4
 #define SP   19
 #define R8   9
@@ -54,6 +55,7 @@ static void operands_are_read_as_compilers_write_them(void **state)
 		{ "-4@%ebx", REGISTER(4, 1, BX) },
 		{ "2@%si", REGISTER(2, 0, SI) },
 		{ "-1@%dil", REGISTER(1, 1, DI) },
+		{ "-1@%dl", REGISTER(1, 1, DX) },
 		{ "4@%r8d", REGISTER(4, 0, R8) },
 		{ "8@%r15", REGISTER(8, 0, R15) },
 		{ "8@$5", CONSTANT(8, 0, 5) },
@@ -169,10 +171,12 @@ static void put(const void *data, size_t size)
 	image.notes_size += size;
 }
 
+static uint64_t note_base = BASE_ADDRESS;
+
 static void put_note(uint64_t place, uint64_t semaphore, const char *name, size_t name_size,
 		     const char *arguments)
 {
-	const uint64_t address[] = { place, BASE_ADDRESS, semaphore };
+	const uint64_t address[] = { place, note_base, semaphore };
 	const Elf64_Nhdr header = {
 		8, (Elf64_Word)(sizeof(address) + name_size + strlen(arguments) + 1), 3
 	};
@@ -287,6 +291,22 @@ static void a_library_that_was_moved_is_found_where_it_is(void **state)
 	assert_int_equal(site[0].semaphore, DATA_AT + 42);
 }
 
+/* Beside others that do, which the same library may have. */
+static void a_note_that_says_no_base_is_where_it_says(void **state)
+{
+	_cleanup_(freep) struct site *site = NULL;
+	size_t sites;
+
+	image_new();
+	note_base = 0;
+	MALLOC(CODE_ADDRESS + 0x100, DATA_ADDRESS + 10, "-8@%rax -1@%dl -8@%r14 -8@-56(%rbp)");
+	note_base = BASE_ADDRESS;
+	assert_int_equal(find(&site, &sites), 0);
+	assert_int_equal(sites, 1);
+	assert_int_equal(site[0].offset, CODE_AT + 0x100);
+	assert_int_equal(site[0].semaphore, DATA_AT + 10);
+}
+
 static void places_that_cannot_be_used_are_left_out(void **state)
 {
 	image_new();
@@ -373,6 +393,7 @@ int main(void)
 		cmocka_unit_test(further_operands_are_left_out),
 		cmocka_unit_test(places_of_the_name_are_found_with_their_semaphores),
 		cmocka_unit_test(a_library_that_was_moved_is_found_where_it_is),
+		cmocka_unit_test(a_note_that_says_no_base_is_where_it_says),
 		cmocka_unit_test(places_that_cannot_be_used_are_left_out),
 		cmocka_unit_test(a_library_without_notes_has_no_places),
 		cmocka_unit_test(damaged_notes_end_the_search),
