@@ -115,11 +115,11 @@
 /* Copies of driver libraries with probes on them. One user's processes have half of them at most
  * (core/base/quota.h). */
 #define LIMIT_LIBRARIES 64
-/* Dynamic symbols of one, and bytes of their names: libcuda has 1,500 in 40 KiB. */
+/* Dynamic symbols of one, and bytes of their names: libcuda has 1,500 in 40 KiB; and of its notes:
+ * libc10_cuda has a few hundred. */
 #define LIMIT_LIBRARY_SYMBOLS	    65536
 #define LIMIT_LIBRARY_NAMES	    (4 << 20)
-/* Bytes of its notes: libc10_cuda has some hundred. */
-#define LIMIT_LIBRARY_NOTES (1 << 20)
+#define LIMIT_LIBRARY_NOTES	    (1 << 20)
 #define LIMIT_LIBRARIES_PER_PROCESS 8
 /* An attachment takes up to 16 s until it is rolled back. */
 #define LIMIT_ATTACH_MS 20000

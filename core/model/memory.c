@@ -19,6 +19,7 @@
 #include "core/base/vector.h"
 #include "core/model/allocator.h"
 #include "core/model/call.h"
+#include "core/model/mempool.h"
 
 /* A larger list of what has changed is given back when it is told. */
 #define CHANGED_SPARED 16384
@@ -161,43 +162,10 @@ static struct allocation *memory_add(struct core *core, struct process *process,
 	return allocation;
 }
 
-static void memory_forget_request(struct core *core, struct allocation *allocation)
-{
-	uint64_t bytes = allocation_requested_bytes(allocation);
-
-	if (!bytes)
-		return;
-	account_unask(allocation->account, bytes, allocation->bytes - bytes,
-		      &core->changed_accounts);
-	allocation->rounding = 0;
-}
-
-bool memory_request(struct core *core, struct allocation *allocation, uint64_t bytes)
-{
-	uint64_t rounding = allocation->bytes - bytes;
-
-	if (!bytes || bytes > allocation->bytes || rounding >= UINT32_MAX)
-		return false;
-	memory_forget_request(core, allocation);
-	allocation->rounding = (uint32_t)rounding + 1;
-	account_ask(allocation->account, bytes, rounding, &core->changed_accounts);
-	return true;
-}
-
 struct allocation *memory_find(const struct core *core, uint32_t process, uint8_t kind,
 			       uint64_t address)
 {
 	return memory_get(core, memory_key(process, kind, address));
-}
-
-/* A block that the allocator reports and its probes do not, while they tell of others. */
-static void memory_compare(struct core *core, const struct allocation *allocation)
-{
-	const struct account *account = allocation->account;
-
-	if (allocation_is_block(allocation) && !allocation->rounding && account->asked_ns &&
-	    allocation->start_ns >= account->asked_ns)
-		loss_count(core, process_by_id(core, account->process), LOSS_TENSOR_MISMATCH);
 }
 
 static void memory_tell(struct core *core, struct allocation *allocation)
@@ -205,7 +173,7 @@ static void memory_tell(struct core *core, struct allocation *allocation)
 	const struct core_allocation row = memory_row_of(allocation);
 
 	if (!allocation->told && !allocation->gone)
-		memory_compare(core, allocation);
+		mempool_compare(core, allocation);
 	core_tell(core, &row);
 	allocation->told = true;
 	if (allocation->gone)
@@ -275,7 +243,7 @@ static void memory_hide(struct core *core, struct allocation *allocation)
 void memory_end(struct core *core, struct allocation *allocation)
 {
 	memory_hide(core, allocation);
-	memory_forget_request(core, allocation);
+	mempool_forget_request(core, allocation);
 	account_debit(allocation->account, allocation->bytes, &core->changed_accounts);
 	account_gone(&core->growths, memory_block(allocation), core->now_ns);
 	list_remove(&allocation->in_context);
@@ -496,7 +464,7 @@ int memory_restore(struct core *core, struct process *process, const struct core
 		return -ENOSPC;
 	allocation->told = true;
 	if (allocation_is_block(allocation))
-		memory_request(core, allocation, row->requested_bytes);
+		mempool_set_request(core, allocation, row->requested_bytes);
 	account_found(&core->growths, memory_block(allocation));
 	if (physical) {
 		allocation_more(allocation)->physical = physical;

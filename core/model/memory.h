@@ -98,8 +98,6 @@ struct core_memory memory_sums_of(const struct account *account);
 void memory_changed(struct core *core, struct allocation *allocation);
 /* Its size becomes known only now. */
 void memory_resize(struct core *core, struct allocation *allocation, uint64_t bytes);
-/* For the block the program asked for these bytes. False: it has fewer, or far too many. */
-bool memory_request(struct core *core, struct allocation *allocation, uint64_t bytes);
 /* The program has one more handle, possibly after having had none. */
 void memory_retain(struct call *call, struct allocation *allocation, uint64_t handle);
 /* It is no longer live. */

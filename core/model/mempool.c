@@ -108,6 +108,38 @@ void mempool_tensor(struct call *call)
 		memory_alloc(call);
 }
 
+void mempool_forget_request(struct core *core, struct allocation *allocation)
+{
+	uint64_t bytes = allocation_requested_bytes(allocation);
+
+	if (!bytes)
+		return;
+	account_unask(allocation->account, bytes, allocation->bytes - bytes,
+		      &core->changed_accounts);
+	allocation->rounding = 0;
+}
+
+bool mempool_set_request(struct core *core, struct allocation *allocation, uint64_t bytes)
+{
+	uint64_t rounding = allocation->bytes - bytes;
+
+	if (!bytes || bytes > allocation->bytes || rounding >= UINT32_MAX)
+		return false;
+	mempool_forget_request(core, allocation);
+	allocation->rounding = (uint32_t)rounding + 1;
+	account_ask(allocation->account, bytes, rounding, &core->changed_accounts);
+	return true;
+}
+
+void mempool_compare(struct core *core, const struct allocation *allocation)
+{
+	const struct account *account = allocation->account;
+
+	if (allocation_is_block(allocation) && !allocation->rounding && account->asked_ns &&
+	    allocation->start_ns >= account->asked_ns)
+		loss_count(core, process_by_id(core, account->process), LOSS_TENSOR_MISMATCH);
+}
+
 /* The allocator's report of the block came before, on the same thread. */
 int mempool_requested(struct core *core, struct process *process, const struct ts_event *event)
 {
@@ -118,7 +150,7 @@ int mempool_requested(struct core *core, struct process *process, const struct t
 		return INGEST_OK;
 	allocation = memory_find(core, process->row.id, MEMORY_TENSOR, api->address);
 	if (!allocation || allocation->account->device != context_device(api->device) ||
-	    !memory_request(core, allocation, api->bytes)) {
+	    !mempool_set_request(core, allocation, api->bytes)) {
 		loss_count(core, process, LOSS_TENSOR_MISMATCH);
 		return INGEST_OK;
 	}

@@ -7,6 +7,7 @@
 
 #include "core/base/list.h"
 
+struct allocation;
 struct call;
 struct core;
 struct process;
@@ -27,6 +28,11 @@ void mempool_forget_all(struct process *process);
 
 /* The allocator of a framework reports a block. */
 void mempool_tensor(struct call *call);
+/* For the block the program asked for these bytes. False: it has fewer, or far too many. */
+bool mempool_set_request(struct core *core, struct allocation *allocation, uint64_t bytes);
+void mempool_forget_request(struct core *core, struct allocation *allocation);
+/* Of a block it should be known by now, if it is for others. */
+void mempool_compare(struct core *core, const struct allocation *allocation);
 /* What the program asked for, of the block that its thread has just got. */
 int mempool_requested(struct core *core, struct process *process, const struct ts_event *event);
 /* What one says of itself between two blocks that are followed. False: no such process. */

@@ -27,7 +27,7 @@ struct search {
 	const struct elf *elf;
 	const struct library_function *function;
 	uint64_t base; /* where it is now; 0: not to be found, or as it was linked */
-	struct site *site;
+	struct note *note;
 	size_t count, max;
 };
 
@@ -81,36 +81,23 @@ static bool has_operands(const struct library_function *function, const struct p
 	return true;
 }
 
-/* A probe behind a nop that must be passed (site.c) would be hit by who jumps there, too. */
-static bool code_is_fit(const struct elf *elf, struct site *site)
+static bool take_note(const struct search *search, const char *at, size_t size, struct note *ret)
 {
-	uint8_t code[CODE_SIZE];
-	uint64_t skip;
-
-	if (elf_read(elf, site->offset, code, sizeof(code)) < 0)
-		return false;
-	site->cost = (uint8_t)site_cost(code, sizeof(code), &skip);
-	return skip == 0;
-}
-
-static bool take_note(const struct search *search, const char *at, size_t size, struct site *ret)
-{
-	struct site site = { .function = search->function };
 	struct described note;
+	struct note found = { 0 };
 	uint64_t moved;
 
 	if (!describe(at, size, &note) || !goes_by(&note, search->function->model.name))
 		return false;
 	/* Some macros write no base: then nobody knows, and what nobody moves stands as it is. */
 	moved = search->base && note.base ? search->base - note.base : 0;
-	operands_parse(note.operands, &site.note);
-	if (!has_operands(search->function, &site.note) ||
-	    elf_offset(search->elf, note.place + moved, &site.offset) < 0 ||
+	operands_parse(note.operands, &found.operands);
+	if (!has_operands(search->function, &found.operands) ||
+	    elf_offset(search->elf, note.place + moved, &found.offset) < 0 ||
 	    (note.semaphore &&
-	     elf_data_offset(search->elf, note.semaphore + moved, &site.semaphore) < 0) ||
-	    !code_is_fit(search->elf, &site))
+	     elf_data_offset(search->elf, note.semaphore + moved, &found.semaphore) < 0))
 		return false;
-	*ret = site;
+	*ret = found;
 	return true;
 }
 
@@ -131,7 +118,7 @@ static void search_notes(struct search *search, const char *at, size_t size)
 		if (header.n_type == TYPE && header.n_namesz == sizeof(OWNER) &&
 		    memcmp(at, OWNER, sizeof(OWNER)) == 0)
 			search->count += take_note(search, at + name, header.n_descsz,
-						   &search->site[search->count]);
+						   &search->note[search->count]);
 		at += name + contents;
 		size -= name + contents;
 	}
@@ -157,14 +144,14 @@ static uint64_t find_base(const struct elf *elf)
 	return 0;
 }
 
-size_t notes_find(const struct elf *elf, const struct library_function *function, struct site *ret,
+size_t notes_find(const struct elf *elf, const struct library_function *function, struct note *ret,
 		  size_t max)
 {
 	struct search search = {
 		.elf = elf,
 		.function = function,
 		.base = find_base(elf),
-		.site = ret,
+		.note = ret,
 		.max = max,
 	};
 	size_t left = LIMIT_LIBRARY_NOTES;
@@ -173,10 +160,12 @@ size_t notes_find(const struct elf *elf, const struct library_function *function
 		const Elf64_Shdr *section = &elf->section[i];
 		_cleanup_(freep) void *notes = NULL;
 
-		if (section->sh_type != SHT_NOTE || elf_load(elf, section, left, &notes) < 0)
+		if (section->sh_type != SHT_NOTE || section->sh_size > left)
 			continue;
+		/* Read or not: one that ends behind the file was read up to there. */
 		left -= section->sh_size;
-		search_notes(&search, notes, section->sh_size);
+		if (elf_load(elf, section, section->sh_size, &notes) == 0)
+			search_notes(&search, notes, section->sh_size);
 	}
 	return search.count;
 }

@@ -174,15 +174,41 @@ static size_t site_sort(struct site *site, size_t count)
 	return kept;
 }
 
+/* A probe behind a nop that must be passed would be hit by who jumps there, too. */
+static bool site_make_noted(const struct elf *elf, const struct library_function *function,
+			    const struct note *note, struct site *ret)
+{
+	uint8_t code[PROLOGUE_SIZE];
+	ssize_t n = pread(elf->fd, code, sizeof(code), (off_t)note->offset);
+	uint64_t skip;
+
+	*ret = (struct site){
+		.function = function,
+		.offset = note->offset,
+		.semaphore = note->semaphore,
+		.note = note->operands,
+	};
+	if (n <= 0)
+		return false;
+	ret->cost = (uint8_t)site_cost(code, (size_t)n, &skip);
+	return skip == 0;
+}
+
 static size_t site_collect_notes(const struct elf *elf, const struct library_row *row,
 				 struct site *site)
 {
+	struct note note[PROBE_NOTES_MAX];
 	size_t count = 0;
 
-	for (size_t i = 0; i < row->count; i++)
-		if (row->function[i].flags & PROBE_NOTE)
-			count += notes_find(elf, &row->function[i], &site[count],
-					    PROBE_NOTES_MAX - count);
+	for (size_t i = 0; i < row->count; i++) {
+		const struct library_function *function = &row->function[i];
+		size_t found = 0;
+
+		if (function->flags & PROBE_NOTE)
+			found = notes_find(elf, function, note, PROBE_NOTES_MAX - count);
+		for (size_t k = 0; k < found; k++)
+			count += site_make_noted(elf, function, &note[k], &site[count]);
+	}
 	return count;
 }
 

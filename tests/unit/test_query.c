@@ -236,30 +236,24 @@ static void test_window_is_exact_to_the_second(void **state)
 	answer_text_done(&answer);
 }
 
+#define NO_TENSOR "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
+
 static void test_memory_is_by_device_and_kind(void **state)
 {
 	expect(state, QUERY(.name = "memory"),
 	       "{\"query\":\"memory\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,\"peak_bytes\":4000,"
-	       "\"reserved_bytes\":null,\"cached_bytes\":null,"
-	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
-	       "\"stack\":null},\n"
+	       "\"reserved_bytes\":null,\"cached_bytes\":null," NO_TENSOR "\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"host\",\"live_bytes\":64,\"live_count\":1,\"peak_bytes\":64,"
-	       "\"reserved_bytes\":null,\"cached_bytes\":null,"
-	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
-	       "\"stack\":null},\n"
+	       "\"reserved_bytes\":null,\"cached_bytes\":null," NO_TENSOR "\"stack\":null},\n"
 	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
 	       "\"kind\":\"managed\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":128,"
-	       "\"reserved_bytes\":null,\"cached_bytes\":null,"
-	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
-	       "\"stack\":null},\n"
+	       "\"reserved_bytes\":null,\"cached_bytes\":null," NO_TENSOR "\"stack\":null},\n"
 	       "{\"pid\":4000001,\"comm\":\"job2\",\"state\":\"ended\",\"device\":1,"
 	       "\"kind\":\"pool\",\"live_bytes\":0,\"live_count\":0,\"peak_bytes\":0,"
-	       "\"reserved_bytes\":96,\"cached_bytes\":48,"
-	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
-	       "\"stack\":null}\n"
+	       "\"reserved_bytes\":96,\"cached_bytes\":48," NO_TENSOR "\"stack\":null}\n"
 	       "]," LOSS);
 }
 
@@ -270,14 +264,12 @@ static void test_memory_by_stack_is_what_is_live(void **state)
 	       "{\"query\":\"memory\",\"rows\":[\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"reserved\",\"live_bytes\":1073741824,\"live_count\":1,"
-	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"cached_bytes\":null,"
-	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":null,"
+	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"cached_bytes\":null," NO_TENSOR
 	       "\"stack\":null},\n"
 	       "{\"pid\":4000000,\"comm\":\"job1\",\"state\":\"running\",\"device\":0,"
 	       "\"kind\":\"device\",\"live_bytes\":3000,\"live_count\":3,"
-	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"cached_bytes\":null,"
-	       "\"unknown_bytes\":null,\"requested_bytes\":null,\"rounding_bytes\":"
-	       "null," LEAK_FRAMES "}\n"
+	       "\"peak_bytes\":null,\"reserved_bytes\":null,\"cached_bytes\":null," NO_TENSOR
+		       LEAK_FRAMES "}\n"
 	       "]," LOSS);
 }
 
