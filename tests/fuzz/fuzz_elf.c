@@ -55,7 +55,7 @@ static const struct noted {
 	Elf64_Ehdr header;
 	Elf64_Phdr segment[2];
 	Elf64_Shdr section[5];
-	char names[32];
+	char names[36]; /* the addresses follow without a gap */
 	Elf64_Nhdr note;
 	char owner[8];
 	uint64_t address[3];
