@@ -224,19 +224,24 @@ static void cover_run(struct core *core, struct cover *cover)
 	}
 }
 
-void timeline_expire(struct core *core, struct pending *pending, uint64_t time_ns)
+static void pending_expire(struct core *core, struct pending *pending, struct cover *cover)
 {
 	struct stream *stream = pending->stream;
-	struct cover cover;
 
 	if (pending->source)
 		pending_free(core, pending);
 	else
 		pending_leave(core, pending);
-	if (!stream)
-		return;
+	if (stream)
+		cover_want(cover, stream, 0);
+}
+
+void timeline_expire(struct core *core, struct pending *pending, uint64_t time_ns)
+{
+	struct cover cover;
+
 	cover_init(&cover, 0, time_ns);
-	cover_want(&cover, stream, 0);
+	pending_expire(core, pending, &cover);
 	cover_run(core, &cover);
 }
 
@@ -531,15 +536,19 @@ void timeline_await(struct core *core, struct pending *pending)
 	pending_move(pending, &pending->process->timeline.awaited);
 }
 
-/* A list is in order of these times, so the first entry decides. */
+/* A list is in order of these times, so the first entry decides. Each stream is looked at once,
+ * however much of its work leaves. */
 static void timeline_expire_list(struct core *core, struct list *list, uint64_t wait_ns,
 				 uint64_t now_ns)
 {
 	struct pending *first;
+	struct cover cover;
 
+	cover_init(&cover, 0, now_ns);
 	while ((first = list_first(list, struct pending, link)) &&
 	       (first->since_ns ? first->since_ns : first->start_ns) + wait_ns <= now_ns)
-		timeline_expire(core, first, now_ns);
+		pending_expire(core, first, &cover);
+	cover_run(core, &cover);
 }
 
 void timeline_tick(struct core *core, uint64_t now_ns)
