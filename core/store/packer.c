@@ -110,11 +110,21 @@ static struct group *group_of(struct packer *packer, const struct op *op)
 	return &packer->group[packer->group_count++];
 }
 
-static int add_entry(struct packer *packer, const struct op *op)
+static bool is_of(const struct packer *packer, const struct group *group, const struct op *op)
+{
+	const struct op *last = packer->entry[group->last].op;
+
+	return last->process == op->process && last->stream == op->stream && last->kind == op->kind;
+}
+
+/* `before` is the group of the op before it, which most are of too. */
+static int add_entry(struct packer *packer, const struct op *op, struct group **before)
 {
 	uint32_t number = packer->entry_count++;
-	struct group *group = group_of(packer, op);
+	struct group *group = *before;
 
+	if (!group || !is_of(packer, group, op))
+		*before = group = group_of(packer, op);
 	if (!group)
 		return -ENOMEM;
 	packer->entry[number] = (struct entry){ op, NONE };
@@ -197,6 +207,7 @@ static int write_group(struct packer *packer, const struct packer_place *place,
 int packer_write(struct packer *packer, const struct packer_place *place,
 		 const struct op_block *blocks, struct packer_stats *stats)
 {
+	struct group *group = NULL;
 	uint32_t count = 0;
 	int r;
 
@@ -207,7 +218,7 @@ int packer_write(struct packer *packer, const struct packer_place *place,
 		return r;
 	for (const struct op_block *block = blocks; block; block = block->next)
 		for (uint32_t i = 0; r == 0 && i < block->count; i++)
-			r = add_entry(packer, &block->op[i]);
+			r = add_entry(packer, &block->op[i], &group);
 	for (uint32_t i = 0; r == 0 && count && i < packer->group_count; i++)
 		r = write_group(packer, place, &packer->group[i], stats);
 	return r;
