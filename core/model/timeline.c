@@ -226,14 +226,12 @@ static void cover_run(struct core *core, struct cover *cover)
 
 static void pending_expire(struct core *core, struct pending *pending, struct cover *cover)
 {
-	struct stream *stream = pending->stream;
-
+	if (pending->stream)
+		cover_want(cover, pending->stream, 0);
 	if (pending->source)
 		pending_free(core, pending);
 	else
 		pending_leave(core, pending);
-	if (stream)
-		cover_want(cover, stream, 0);
 }
 
 void timeline_expire(struct core *core, struct pending *pending, uint64_t time_ns)
@@ -536,8 +534,7 @@ void timeline_await(struct core *core, struct pending *pending)
 	pending_move(pending, &pending->process->timeline.awaited);
 }
 
-/* A list is in order of these times, so the first entry decides. Each stream is looked at once,
- * however much of its work leaves. */
+/* In order of these times, so the first decides; streams are looked at once for all that leaves. */
 static void timeline_expire_list(struct core *core, struct list *list, uint64_t wait_ns,
 				 uint64_t now_ns)
 {
