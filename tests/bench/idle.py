@@ -2,8 +2,8 @@
 
 Idle means: no process maps a driver library that the daemon looks for, and probes stand on one that
 nobody maps. What the rest of the machine does is not idle (each exec and each mapping of code is
-looked at), so the execs of the time measured are shown beside it. Nor is all that the daemon costs
-at 50,000 launches a second: an idle one runs beside it, and what that one takes the rest causes.
+looked at), so the execs of the time measured are shown beside it. Beside the one that is measured at
+50,000 launches a second another one is idle: what that one takes, the rest of the machine causes.
 """
 import time
 
