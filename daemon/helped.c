@@ -126,17 +126,17 @@ static void on_described(struct helper_task *task, const void *data, size_t size
 			 uint32_t fds)
 {
 	struct describing *describing = list_item(task, struct describing, task);
-	const struct procfs_process *found = data;
 	struct store_process_detail detail = { 0 };
+	struct procfs_process found;
 
 	/* A pid that belongs to somebody else by now: only the kernel's event is left. */
-	if (size != sizeof(*found) || found->started_ticks != describing->started_ticks ||
+	if (!procfs_take(data, size, &found) || found.started_ticks != describing->started_ticks ||
 	    describing->stale)
 		return;
-	detail.command = found->command[0] && !describing->announced ? found->command : NULL;
-	detail.cgroup = found->cgroup[0] ? found->cgroup : NULL;
-	detail.container = found->container[0] ? found->container : NULL;
-	detail.variables = found->variables[0] ? found->variables : NULL;
+	detail.command = found.command[0] && !describing->announced ? found.command : NULL;
+	detail.cgroup = found.cgroup[0] ? found.cgroup : NULL;
+	detail.container = found.container[0] ? found.container : NULL;
+	detail.variables = found.variables[0] ? found.variables : NULL;
 	store_add_process_detail(describing->daemon->store, describing->process, &detail);
 	daemon_stir(describing->daemon);
 }

@@ -56,10 +56,12 @@ int maps_looked_put(char *message, size_t *size, size_t max, const struct maps_r
 
 struct maps_looked *maps_looked_next(char *message, size_t size, size_t *at)
 {
-	struct maps_looked *looked = (struct maps_looked *)(message + *at);
+	struct maps_looked *looked;
 
-	if (size - *at < sizeof(*looked) || looked->size <= sizeof(*looked) ||
-	    looked->size % ALIGN || looked->size > size - *at ||
+	if (size - *at < sizeof(*looked))
+		return NULL;
+	looked = (struct maps_looked *)(message + *at);
+	if (looked->size <= sizeof(*looked) || looked->size % ALIGN || looked->size > size - *at ||
 	    message[*at + looked->size - 1] != '\0')
 		return NULL;
 	*at += looked->size;

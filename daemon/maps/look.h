@@ -44,10 +44,10 @@ struct maps_looked {
 	uint32_t pid;
 	uint64_t start, end, offset;
 	uint64_t device, inode; /* request: as the kernel prints them; answer: of the file */
-	/* of an answer */
-	bool file;	  /* otherwise it is memory, or could not be opened */
-	bool deleted;	  /* the file has no name any more */
-	bool silent;	  /* it was not opened: who serves it may not answer */
+	/* of an answer, from bytes that need not be 0 or 1: */
+	uint8_t file;	  /* otherwise it is memory, or could not be opened */
+	uint8_t deleted;  /* the file has no name any more */
+	uint8_t silent;	  /* it was not opened: who serves it may not answer */
 	int32_t fd;	  /* index among the message's descriptors, -1: sent before */
 	uint32_t limited; /* mappings that were left out before this one */
 	struct maps_identity identity;

@@ -210,6 +210,18 @@ int procfs_read(uint32_t pid, struct procfs_process *ret)
 	return 0;
 }
 
+bool procfs_take(const void *data, size_t size, struct procfs_process *ret)
+{
+	if (size != sizeof(*ret))
+		return false;
+	memcpy(ret, data, size);
+	ret->command[sizeof(ret->command) - 1] = '\0';
+	ret->cgroup[sizeof(ret->cgroup) - 1] = '\0';
+	ret->container[sizeof(ret->container) - 1] = '\0';
+	ret->variables[sizeof(ret->variables) - 1] = '\0';
+	return true;
+}
+
 uint32_t procfs_status_number(const char *status, const char *key, bool last)
 {
 	const char *line = strstr(status, key);

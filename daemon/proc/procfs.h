@@ -27,6 +27,8 @@ struct procfs_process {
 /* -ESRCH: there is none, or it has ended. The command line lies in the process's memory, so this
  * may take as long as the process likes: in a helper only. */
 int procfs_read(uint32_t pid, struct procfs_process *ret);
+/* What a helper says that it has read, of which the texts may have no end. False: it is none. */
+bool procfs_take(const void *data, size_t size, struct procfs_process *ret);
 /* Its container, "": none. Nobody waits for that. */
 void procfs_container(uint32_t pid, char ret[PROCFS_CONTAINER_SIZE]);
 /* A command line as /proc and the kernel have it, of `size` bytes, becomes one line of text. There
