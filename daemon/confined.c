@@ -110,66 +110,9 @@ static uint64_t for_maps(void)
 /* What helpers call that look into processes, and what they use: libc, libdw and BPF's iterators.
  * Those that name lines give up more. */
 static const uint16_t helper_calls[] = {
-	SYS_access,
-	SYS_bpf,
-	SYS_brk,
-	SYS_capget,
-	SYS_capset,
-	SYS_clock_gettime,
-	SYS_clock_nanosleep,
-	SYS_close,
-	SYS_dup,
-	SYS_exit,
-	SYS_exit_group,
-	SYS_faccessat,
-	SYS_faccessat2,
-	SYS_fcntl,
-	SYS_fstat,
-	SYS_fstatfs,
-	SYS_futex,
-	SYS_getdents64,
-	SYS_getpid,
-	SYS_getppid,
-	SYS_getrandom,
-	SYS_gettid,
-	SYS_ioctl,
-	SYS_lseek,
-	SYS_madvise,
-	SYS_mmap,
-	SYS_mprotect,
-	SYS_mremap,
-	SYS_munmap,
-	SYS_nanosleep,
-	SYS_newfstatat,
-	SYS_openat,
-	SYS_pidfd_open,
-	SYS_poll,
-	SYS_ppoll,
-	SYS_prctl,
-	SYS_pread64,
-	SYS_prlimit64,
-	SYS_read,
-	SYS_readlink,
-	SYS_readlinkat,
-	SYS_readv,
-	SYS_recvfrom,
-	SYS_recvmsg,
-	SYS_restart_syscall,
-	SYS_rseq,
-	SYS_rt_sigaction,
-	SYS_rt_sigprocmask,
-	SYS_rt_sigreturn,
-	SYS_sched_getaffinity,
-	SYS_sched_yield,
-	SYS_sendmsg,
-	SYS_sendto,
-	SYS_set_robust_list,
-	SYS_setrlimit,
-	SYS_statfs,
-	SYS_statx,
-	SYS_sysinfo,
-	SYS_uname,
-	SYS_write,
+	CONFINE_READER, SYS_capget,    SYS_capset, SYS_fstatfs,	   SYS_getppid, SYS_nanosleep,
+	SYS_pidfd_open, SYS_poll,      SYS_ppoll,  SYS_readlinkat, SYS_readv,	SYS_recvfrom,
+	SYS_sendto,	SYS_setrlimit, SYS_statfs, SYS_statx,	   SYS_sysinfo,
 };
 
 /* Where /proc shows nobody the processes of others, who looks at all of them needs a right. */
@@ -197,6 +140,8 @@ int daemon_confine(void)
 
 	if (r == 0)
 		r = confine_bpf(commands, ARRAY_SIZE(commands));
+	if (r == 0)
+		r = confine_to_itself();
 	if (r == 0)
 		r = confine_without(calls, ARRAY_SIZE(calls));
 	return r < 0 ? log_error_errno(r, "Cannot give up rights that are not needed") : 0;

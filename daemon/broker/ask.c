@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 
 #include "core/base/array.h"
 #include "daemon/broker/broker.h"
@@ -45,19 +44,15 @@ struct broker *broker_free(struct broker *broker)
 	return NULL;
 }
 
-/* Of the daemon's descriptors the broker keeps its own ends only, which are `end`, ascending. */
+/* Of the daemon's descriptors the broker keeps its own ends only, which are `end`. */
 static _Noreturn void begin(const struct broker_config *config, int end[CHANNELS + 1])
 {
 	const struct broker_ends ends = { end[0], end + 1, CHANNELS };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	int before = STDERR_FILENO;
 
 	if (dup2(null, STDIN_FILENO) < 0)
 		_exit(EXIT_FAILURE);
-	for (size_t i = 0; i < CHANNELS + 1; before = end[i++])
-		if (end[i] > before + 1)
-			syscall(SYS_close_range, before + 1, end[i] - 1, 0);
-	syscall(SYS_close_range, before + 1, ~0u, 0);
+	spawn_keep(end, CHANNELS + 1);
 	broker_run(config, &ends);
 }
 

@@ -1,4 +1,4 @@
-/* Confine: what a helper process gives up. The two filters are plain lists, which need no
+/* Confine: what a helper process gives up. The filters are plain lists, which need no
  * library. The sanitizers need more memory and other calls: with them, there are no such bounds. */
 #include "daemon/helper/confine.h"
 
@@ -8,6 +8,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -21,6 +22,7 @@
 #define ALLOW		   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define LOAD(field)	   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define IF(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), (yes), (no))
+#define X32		   0x40000000 /* the first number of that ABI, which no list has */
 #define WRITES		   (O_ACCMODE | O_CREAT | O_TRUNC)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -116,6 +118,34 @@ int confine_opening(void)
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, WRITES),
 		IF(O_RDONLY, 1, 0),
 		REFUSE(EACCES),
+		ALLOW,
+	};
+
+	return apply(filter, ARRAY_SIZE(filter));
+}
+
+int confine_to_itself(void)
+{
+	struct sock_filter filter[] = {
+		LOAD(arch),
+		IF(AUDIT_ARCH_X86_64, 1, 0),
+		REFUSE(EPERM),
+		LOAD(nr),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, 13, 0),
+		IF(SYS_prlimit64, 3, 0),
+		IF(SYS_fcntl, 4, 0),
+		IF(SYS_ioctl, 7, 0),
+		ALLOW,
+		LOAD(args[0]), /* the lower half, which is all that the kernel reads; and so on */
+		IF(0, 8, 7),
+		LOAD(args[1]),
+		IF(F_SETOWN, 5, 0),
+		IF(F_SETOWN_EX, 4, 0),
+		IF(F_SETSIG, 3, 4),
+		LOAD(args[1]),
+		IF(FIOSETOWN, 1, 0),
+		IF(SIOCSPGRP, 0, 1),
+		REFUSE(EPERM),
 		ALLOW,
 	};
 

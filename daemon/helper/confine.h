@@ -32,9 +32,25 @@ int confine_opening(void);
 int confine_calls(const uint16_t *call, size_t count);
 /* The same, but they are answered with SIGSYS. */
 int confine_calls_or_trap(const uint16_t *call, size_t count);
+/* What a process calls that reads files, looks into BPF's maps and talks over a socket: a part of
+ * such lists, with <sys/syscall.h>. */
+#define CONFINE_READER                                                                             \
+	SYS_access, SYS_bpf, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_dup,  \
+		SYS_exit, SYS_exit_group, SYS_faccessat, SYS_faccessat2, SYS_fcntl, SYS_fstat,     \
+		SYS_futex, SYS_getdents64, SYS_getpid, SYS_getrandom, SYS_gettid, SYS_ioctl,       \
+		SYS_lseek, SYS_madvise, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap,            \
+		SYS_newfstatat, SYS_openat, SYS_prctl, SYS_pread64, SYS_prlimit64, SYS_read,       \
+		SYS_readlink, SYS_recvmsg, SYS_restart_syscall, SYS_rseq, SYS_rt_sigaction,        \
+		SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_getaffinity, SYS_sched_yield,      \
+		SYS_sendmsg, SYS_set_robust_list, SYS_uname, SYS_write
+
 /* These system calls, which then answer with EPERM. */
 int confine_without(const uint16_t *call, size_t count);
 /* All commands of bpf(2) but these. The same. */
 int confine_bpf(const uint16_t *command, size_t count);
+/* What reaches other processes of its user by calls that it needs: their limits, and signals that a
+ * descriptor sends; and all calls by the numbers of another ABI, by which those of a list could be
+ * made. The same. */
+int confine_to_itself(void);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -78,6 +79,21 @@ ssize_t spawn_receive(int socket, void *data, size_t size, int flags, int fd[SPA
 	return message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EMSGSIZE : n;
 }
 
+void spawn_keep(const int *fd, size_t count)
+{
+	int before = STDERR_FILENO, next;
+
+	do {
+		next = INT_MAX;
+		for (size_t i = 0; i < count; i++)
+			if (fd[i] > before && fd[i] < next)
+				next = fd[i];
+		if (next > before + 1)
+			syscall(SYS_close_range, before + 1, next - 1, 0);
+		before = next;
+	} while (next < INT_MAX);
+}
+
 /* Ends with its parent, which may have ended already. */
 static void follow(pid_t parent)
 {
@@ -125,17 +141,18 @@ _Noreturn static void zygote_begin(const struct spawn_role *roles, uint32_t coun
 				   pid_t daemon)
 {
 	const int quiet[] = { SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD };
+	const int low = STDERR_FILENO + 1; /* helpers may have few */
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	follow(daemon);
 	prctl(PR_SET_NAME, NAME);
 	for (size_t i = 0; i < ARRAY_SIZE(quiet); i++)
 		signal(quiet[i], SIG_IGN);
-	if (dup2(null, STDIN_FILENO) < 0 || dup2(socket, STDERR_FILENO + 1) < 0 ||
-	    syscall(SYS_close_range, STDERR_FILENO + 2, ~0u, 0) < 0 ||
-	    fcntl(STDERR_FILENO + 1, F_SETFD, FD_CLOEXEC) < 0)
+	if (dup2(null, STDIN_FILENO) < 0 || dup2(socket, low) < 0 ||
+	    fcntl(low, F_SETFD, FD_CLOEXEC) < 0)
 		_exit(EXIT_FAILURE);
-	zygote_run(roles, count, STDERR_FILENO + 1);
+	spawn_keep(&low, 1);
+	zygote_run(roles, count, low);
 }
 
 int spawn_start(const struct spawn_role *roles, uint32_t count, int *ret_zygote)

@@ -30,6 +30,10 @@ int spawn_take_pidfd(int socket, int *ret_pidfd);
 /* The kernel cannot refuse, but may take its time: the end of the socket tells. */
 void spawn_kill(int pidfd);
 
+/* In a child: of what it has got of its parent's descriptors only the standard ones stay open, and
+ * these; those below 0 are none. */
+void spawn_keep(const int *fd, size_t count);
+
 /* One message with descriptors (at most SPAWN_FDS). The bytes sent, or read: 0 is the socket's end.
  * The descriptors that come are the caller's, also those of a message that was too long. */
 #define SPAWN_FDS 64

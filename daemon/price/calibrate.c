@@ -20,7 +20,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,6 +29,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/time.h"
+#include "daemon/helper/spawn.h"
 
 #define CHILD_NAME  "calibrate"
 #define HOT_ROUNDS  24
@@ -127,9 +127,7 @@ static _Noreturn void child_run(struct samples *samples, int fd)
 	/* A parent that is gone by now has closed its end. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, CHILD_NAME);
-	if (fd > 3)
-		syscall(SYS_close_range, 3, fd - 1, 0);
-	syscall(SYS_close_range, fd + 1, ~0u, 0);
+	spawn_keep(&fd, 1);
 	memory =
 		mmap(NULL, EVICT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED || read(fd, &go, 1) != 1)

@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "daemon/broker": ["core", "daemon/helper/spawn.h", "daemon/helper/confine.h", "daemon/library", "proto", "bpf/probe.h",
                       "bpf/held.skel.h", "bpf/probe.skel.h", "bpf/task.skel.h"],
     "daemon/probe": ["core", "daemon/broker", "daemon/elf", "daemon/library", "daemon/intake", "daemon/proc", "proto", "bpf/held.h", "bpf/probe.h", "bpf/probe.skel.h"],
-    "daemon/price": ["core", "daemon/library", "daemon/probe", "daemon/proc", "proto"],
+    "daemon/price": ["core", "daemon/helper/spawn.h", "daemon/library", "daemon/probe", "daemon/proc", "proto"],
     "daemon/inject": ["core", "daemon/intake", "daemon/proc", "proto"],
     "daemon/attach": ["core", "daemon/elf", "daemon/library", "daemon/maps", "daemon/proc", "proto"],
     "daemon/query": ["core", "daemon/helper", "proto"],

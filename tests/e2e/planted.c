@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -124,6 +125,11 @@ static long map_root(void)
 	return open_of_victim("maps");
 }
 
+static long limit_root(void)
+{
+	return prlimit(victim, RLIMIT_CORE, &(struct rlimit){ 0, 0 }, NULL);
+}
+
 static const struct {
 	const char *name;
 	long (*act)(void);
@@ -142,6 +148,7 @@ static const struct {
 	{ "trace root", trace_root },
 	{ "write root", write_root },
 	{ "map root", map_root },
+	{ "limit root", limit_root },
 };
 
 #define ROOM 4096

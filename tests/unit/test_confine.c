@@ -1,15 +1,19 @@
-/* test_spawn: helper processes: what they get of the daemon, how they end, and what they can give
+/* test_confine: helper processes: what they get of the daemon, how they end, and what they can give
  * up. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,6 +23,8 @@
 
 #include "core/base/array.h"
 #include "daemon/helper/confine.h"
+
+#define X32 0x40000000 /* of the numbers of that ABI */
 
 /* In a process of its own, as all of it is final; 0: as expected. */
 static void in_child(int (*act)(void))
@@ -73,6 +79,34 @@ static int give_up_calls(void)
 	return fork() >= 0 ? 4 : 0;
 }
 
+static int give_up_others(void)
+{
+	const pid_t parent = getppid();
+	struct rlimit limit;
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	if (fcntl(fd, F_SETOWN, parent) < 0 || confine_rights() < 0 || confine_to_itself() < 0)
+		return 1;
+	if (prlimit(0, RLIMIT_NOFILE, NULL, &limit) < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		return 2;
+	if (prlimit(parent, RLIMIT_NOFILE, NULL, &limit) == 0 || errno != EPERM)
+		return 3;
+	if (prlimit(parent, RLIMIT_NOFILE, &limit, NULL) == 0 || errno != EPERM)
+		return 4;
+	if (fcntl(fd, F_SETOWN, parent) == 0 || errno != EPERM)
+		return 5;
+	if (fcntl(fd, F_SETOWN_EX, &(struct f_owner_ex){ F_OWNER_PID, parent }) == 0 ||
+	    errno != EPERM)
+		return 6;
+	if (fcntl(fd, F_SETSIG, SIGKILL) == 0 || errno != EPERM)
+		return 7;
+	if (ioctl(fd, FIOSETOWN, &parent) == 0 || errno != EPERM)
+		return 8;
+	if (ioctl(fd, SIOCSPGRP, &parent) == 0 || errno != EPERM)
+		return 9;
+	return syscall(X32 + SYS_getpid) >= 0 || errno != EPERM ? 10 : 0;
+}
+
 static int give_up_memory(void)
 {
 	const struct confine_bounds bounds = {
@@ -89,6 +123,11 @@ static int give_up_memory(void)
 static void rights_are_given_up(void **state)
 {
 	in_child(give_up_rights);
+}
+
+static void others_are_left_alone(void **state)
+{
+	in_child(give_up_others);
 }
 
 static void files_are_opened_for_reading_only(void **state)
@@ -110,6 +149,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rights_are_given_up),
+		cmocka_unit_test(others_are_left_alone),
 		cmocka_unit_test(files_are_opened_for_reading_only),
 		cmocka_unit_test(calls_and_memory_are_given_up),
 	};
