@@ -464,7 +464,7 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 	if (!r)
 		r = daemon_start_zygote(daemon);
 	if (!r)
-		r = opener_start(-1);
+		r = opener_start(OPENER_OF_LOOP, -1);
 	if (!r)
 		r = daemon_confine_wholly();
 	if (!r)

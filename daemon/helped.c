@@ -62,7 +62,7 @@ static_assert(sizeof(struct pythons_order) <= HELPER_MESSAGE, "so do frames");
 
 void daemon_help(int socket)
 {
-	if (opener_start(socket) == 0 && daemon_confine_helper() == 0)
+	if (opener_start(OPENER_OF_HELPER, socket) == 0 && daemon_confine_helper() == 0)
 		helper_run(socket, false);
 }
 

@@ -39,20 +39,21 @@ struct answer {
 	char text[1024];
 };
 
-static int opener = -1; /* the socket */
+static enum opener_asker asker; /* in the opener */
+static int opener = -1;		/* the socket */
 static uint64_t asked;
 
 static const uint64_t tracing =
 	RIGHT(CAP_SYS_PTRACE) | RIGHT(CAP_DAC_READ_SEARCH) | RIGHT(CAP_CHECKPOINT_RESTORE);
 
 static const uint16_t calls[] = {
-	SYS_brk,	SYS_clock_gettime, SYS_close,		SYS_exit,
-	SYS_exit_group, SYS_fcntl,	   SYS_fstat,		SYS_futex,
-	SYS_getrandom,	SYS_ioctl,	   SYS_lseek,		SYS_madvise,
-	SYS_mmap,	SYS_mprotect,	   SYS_mremap,		SYS_munmap,
-	SYS_newfstatat, SYS_openat,	   SYS_openat2,		SYS_pread64,
-	SYS_read,	SYS_recvmsg,	   SYS_restart_syscall, SYS_rt_sigreturn,
-	SYS_sendmsg,
+	SYS_brk,	  SYS_clock_gettime, SYS_close,	   SYS_exit,
+	SYS_exit_group,	  SYS_fcntl,	     SYS_fstat,	   SYS_fstatfs,
+	SYS_futex,	  SYS_getrandom,     SYS_ioctl,	   SYS_lseek,
+	SYS_madvise,	  SYS_mmap,	     SYS_mprotect, SYS_mremap,
+	SYS_munmap,	  SYS_newfstatat,    SYS_openat,   SYS_openat2,
+	SYS_pread64,	  SYS_read,	     SYS_recvmsg,  SYS_restart_syscall,
+	SYS_rt_sigreturn, SYS_sendmsg,
 };
 
 static int confine(void)
@@ -78,6 +79,8 @@ static int act(const struct message *message, size_t size, const int *fd, uint32
 	    (request.kind == OPENER_PATH &&
 	     !memchr(message->path, '\0', size - offsetof(struct message, path))))
 		return -EBADMSG;
+	if (asker == OPENER_OF_LOOP && request.kind < OPENER_THREADS)
+		return -EACCES;
 	return opener_act(&request, false, ret_value);
 }
 
@@ -129,21 +132,17 @@ bool opener_serve(int socket)
 }
 
 /* Of its asker's descriptors it keeps its own end, and `kept`. */
-_Noreturn static void run(int socket, int kept, pid_t asker)
+_Noreturn static void run(int socket, int kept, pid_t parent)
 {
-	int low = kept < socket ? kept : socket, high = kept < socket ? socket : kept;
+	const int ends[] = { socket, kept };
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, NAME);
-	if (getppid() != asker)
+	if (getppid() != parent)
 		_exit(EXIT_SUCCESS);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
-	if (low > STDERR_FILENO + 1)
-		syscall(SYS_close_range, STDERR_FILENO + 1, low - 1, 0);
-	if (high > low + 1)
-		syscall(SYS_close_range, low < 0 ? STDERR_FILENO + 1 : low + 1, high - 1, 0);
-	syscall(SYS_close_range, high + 1, ~0u, 0);
+	spawn_keep(ends, ARRAY_SIZE(ends));
 	if (confine() < 0)
 		_exit(EXIT_FAILURE);
 	while (opener_serve(socket))
@@ -151,7 +150,7 @@ _Noreturn static void run(int socket, int kept, pid_t asker)
 	_exit(EXIT_SUCCESS);
 }
 
-int opener_start(int kept)
+int opener_start(enum opener_asker whose, int kept)
 {
 	pid_t self = getpid(), pid;
 	int pair[2];
@@ -159,15 +158,16 @@ int opener_start(int kept)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	pid = fork();
-	if (pid == 0)
+	if (pid == 0) {
+		asker = whose;
 		run(pair[1], kept, self);
+	}
 	close(pair[1]);
 	if (pid < 0) {
 		close(pair[0]);
 		return -errno;
 	}
-	/* Who is not the loop is killed rather than that this takes too long. */
-	if (kept < 0)
+	if (whose == OPENER_OF_LOOP)
 		setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO,
 			   &(struct timeval){ .tv_sec = PATIENCE_S }, sizeof(struct timeval));
 	closep(&opener);

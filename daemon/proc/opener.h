@@ -42,10 +42,15 @@ struct opener_request {
 	int file;	  /* OPENER_FILE only */
 };
 
+enum opener_asker {
+	OPENER_OF_HELPER, /* who is killed if an answer takes too long */
+	OPENER_OF_LOOP,	  /* whose opener does nothing else for whoever has taken it over */
+};
+
 /* Forks it; before the caller has threads and gives its rights up. It ends with the caller's
  * thread. `kept` is a descriptor that it keeps, or -1: so its other end tells when both are gone.
  */
-int opener_start(int kept);
+int opener_start(enum opener_asker asker, int kept);
 
 /* A descriptor, or of OPENER_OWNER 0 and *ret_number. -EACCES: it refuses; -EPIPE: it is gone;
  * -ETIMEDOUT: it does not answer, for the loop. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "core/base/array.h"
@@ -48,28 +50,62 @@ static bool is_regular(int fd, struct stat *st)
 	return fstat(fd, st) == 0 && S_ISREG(st->st_mode);
 }
 
+/* A file that is a program or a library by its first bytes, for reading: nothing else has symbols,
+ * and a password is in none of them. */
+static int read_program(int path_fd, bool trusted)
+{
+	_cleanup_(closep) int fd = -1;
+	char path[PATH_SIZE], magic[SELFMAG];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return -errno;
+	if (!trusted && (pread(fd, magic, sizeof(magic), 0) != sizeof(magic) ||
+			 memcmp(magic, ELFMAG, SELFMAG) != 0))
+		return -EACCES;
+	return TAKE_FD(fd);
+}
+
+/* To look at a file is to be able to read it, if only its folders keep others from it. FUSE is left
+ * out: to read from it could take for ever, and who may is the kernel's to check. */
+static int check_looked_at(int path_fd, bool trusted)
+{
+	_cleanup_(closep) int fd = -1;
+	struct statfs fs;
+	struct stat st;
+
+	if (!is_regular(path_fd, &st) || fstatfs(path_fd, &fs) < 0)
+		return -EACCES;
+	if (trusted || fs.f_type == FUSE_SUPER_MAGIC)
+		return 0;
+	fd = read_program(path_fd, trusted);
+	return fd < 0 ? fd : 0;
+}
+
 /* O_PATH opens nothing: the file may be a device, or anything else a process could map. */
-static int open_mapped(const struct opener_request *request)
+static int open_mapped(const struct opener_request *request, bool trusted)
 {
 	_cleanup_(closep) int fd = -1;
 	char name[PATH_SIZE / 2];
-	struct stat st;
+	int r;
 
 	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, request->start,
 		 request->end);
 	fd = open_of(request->pid, name, O_PATH);
 	if (fd < 0)
 		return fd;
-	return is_regular(fd, &st) ? TAKE_FD(fd) : -EACCES;
+	r = check_looked_at(fd, trusted);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 /* Links in the path are the process's own, so they must not lead out of its root. */
-static int open_path(const struct opener_request *request)
+static int open_path(const struct opener_request *request, bool trusted)
 {
 	const struct open_how how = { .flags = O_PATH | O_CLOEXEC,
 				      .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 	_cleanup_(closep) int root = -1, fd = -1;
-	struct stat st;
+	int r;
 
 	root = request->pid ? open_of(request->pid, "root", O_PATH | O_DIRECTORY)
 			    : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -78,26 +114,15 @@ static int open_path(const struct opener_request *request)
 	fd = (int)syscall(SYS_openat2, root, request->path, &how, sizeof(how));
 	if (fd < 0)
 		return -errno;
-	return is_regular(fd, &st) ? TAKE_FD(fd) : -EACCES;
+	r = check_looked_at(fd, trusted);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* Nothing else has symbols, and a password is in none of them. */
 static int open_file(const struct opener_request *request, bool trusted)
 {
-	_cleanup_(closep) int fd = -1;
-	char path[PATH_SIZE], magic[SELFMAG];
 	struct stat st;
 
-	if (!is_regular(request->file, &st))
-		return -EACCES;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", request->file);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return -errno;
-	if (!trusted && (pread(fd, magic, sizeof(magic), 0) != sizeof(magic) ||
-			 memcmp(magic, ELFMAG, SELFMAG) != 0))
-		return -EACCES;
-	return TAKE_FD(fd);
+	return is_regular(request->file, &st) ? read_program(request->file, trusted) : -EACCES;
 }
 
 /* Of root, or of somebody whose secrets his own programs may not read: an agent with keys, a
@@ -168,9 +193,9 @@ int opener_act(const struct opener_request *request, bool trusted, uint32_t *ret
 		return -EINVAL;
 	switch (request->kind) {
 	case OPENER_MAPPED:
-		return open_mapped(request);
+		return open_mapped(request, trusted);
 	case OPENER_PATH:
-		return open_path(request);
+		return open_path(request, trusted);
 	case OPENER_FILE:
 		return open_file(request, trusted);
 	case OPENER_MEMORY:

@@ -1,7 +1,9 @@
 /* Any message to an opener: it answers each, and hands nothing over but programs and libraries for
- * reading, files that can only be looked at, and what /proc has of this process. */
+ * reading or to look at, and what /proc has of this process. */
+#include <elf.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -40,16 +42,27 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	for (seed.kind = 0; directory && seed.kind <= OPENER_KINDS; seed.kind++)
 		write_seed(directory, seed.kind, (uint8_t)(seed.kind == OPENER_FILE), &seed,
 			   sizeof(seed));
+	seed.kind = OPENER_PATH;
+	strcpy(seed.path, "/etc/passwd");
+	if (directory)
+		write_seed(directory, OPENER_KINDS + 1, 0, &seed, sizeof(seed));
 	return 0;
 }
 
 static void check(int fd)
 {
+	_cleanup_(closep) int read_fd = -1;
 	int flags = fcntl(fd, F_GETFL);
+	char path[32], magic[SELFMAG];
 	struct stat st;
 
 	must(flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && fstat(fd, &st) == 0);
-	must(!(flags & O_PATH) || S_ISREG(st.st_mode));
+	if (flags & O_PATH) {
+		must(S_ISREG(st.st_mode));
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		read_fd = open(path, O_RDONLY | O_CLOEXEC);
+		must(read(read_fd, magic, SELFMAG) == SELFMAG && !memcmp(magic, ELFMAG, SELFMAG));
+	}
 }
 
 /* The first byte: whether a file comes along, which no request may name. */

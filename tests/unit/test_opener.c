@@ -71,19 +71,24 @@ static void other_end(struct other *other)
 
 /* In a process with an opener that has no right itself: 0 is as expected, a number says what was
  * not. */
-static void without_rights(int (*act)(void *data), void *data)
+static void with_opener_of(enum opener_asker asker, int (*act)(void *data), void *data)
 {
 	pid_t pid = fork();
 	int status;
 
 	if (pid == 0) {
 		/* Below the descriptors of the test nothing may be left open by mistake. */
-		if (opener_start(-1) < 0 || confine_rights() < 0)
+		if (opener_start(asker, -1) < 0 || confine_rights() < 0)
 			_exit(100);
 		_exit(act(data));
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+}
+
+static void without_rights(int (*act)(void *data), void *data)
+{
+	with_opener_of(OPENER_OF_HELPER, act, data);
 }
 
 static int ask_path(const char *path)
@@ -197,6 +202,17 @@ static void test_memory_of_who_uses_a_gpu(void **state)
 	rmdir(path);
 }
 
+/* What this process maps there, a page. */
+static int ask_mapped(const void *at)
+{
+	const struct opener_request request = { .kind = OPENER_MAPPED,
+						.pid = (uint32_t)getpid(),
+						.start = (uintptr_t)at,
+						.end = (uintptr_t)at + 4096 };
+
+	return opener_ask(&request, NULL);
+}
+
 static int see_programs_only(void *data)
 {
 	if (ask_file("/proc/self/exe") != -ELOOP)
@@ -207,14 +223,58 @@ static int see_programs_only(void *data)
 		return 3;
 	if (ask_path("/dev/null") != -EACCES || ask_path("/etc") != -EACCES)
 		return 4;
-	return ask_file("/../../../../etc/../etc/shadow") != -EACCES ? 5 : 0;
+	if (ask_file("/../../../../etc/../etc/shadow") != -EACCES)
+		return 5;
+	/* Whoever has a descriptor of it, though not for reading, needs no right to its folders. */
+	if (ask_path("/etc/passwd") != -EACCES || ask_mapped(data) != -EACCES)
+		return 6;
+	return ask_path("/bin/sh") < 0 ? 7 : 0;
 }
 
 static void test_no_files_but_programs(void **state)
 {
+	int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+	void *mapped;
+
 	if (geteuid())
 		skip();
-	without_rights(see_programs_only, NULL);
+	mapped = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(mapped, MAP_FAILED);
+	without_rights(see_programs_only, mapped);
+	munmap(mapped, 4096);
+	close(fd);
+}
+
+/* Of a process that a helper may see all of. */
+static int see_owners_only(void *data)
+{
+	uint32_t pid = (uint32_t)((const struct other *)data)->pid;
+
+	for (uint32_t kind = 0; kind < OPENER_THREADS; kind++) {
+		const struct opener_request request = {
+			.kind = kind, .pid = pid, .path = "/bin/sh", .file = STDIN_FILENO
+		};
+		char text[16];
+		ssize_t r = kind < OPENER_STAT ? opener_ask(&request, NULL)
+					       : opener_read(kind, pid, text, sizeof(text));
+
+		if (r != -EACCES)
+			return 1 + (int)kind;
+	}
+	if (owner_of(pid, NOBODY) != NOBODY)
+		return 90;
+	return opener_open(OPENER_THREADS, pid) < 0 ? 91 : 0;
+}
+
+static void test_the_loop_sees_nothing_of_others(void **state)
+{
+	struct other other;
+
+	if (geteuid())
+		skip();
+	other_start(&other, NOBODY, false);
+	with_opener_of(OPENER_OF_LOOP, see_owners_only, &other);
+	other_end(&other);
 }
 
 /* Nothing of it is answered with a descriptor, and none of it ends the opener. */
@@ -249,7 +309,7 @@ static void test_ends_with_its_asker(void **state)
 	pid = fork();
 	if (pid == 0) {
 		close(pair[0]);
-		if (opener_start(pair[1]) < 0)
+		if (opener_start(OPENER_OF_HELPER, pair[1]) < 0)
 			_exit(1);
 		(void)!write(pair[1], "", 1);
 		pause();
@@ -272,6 +332,7 @@ int main(void)
 		cmocka_unit_test(test_no_memory_of_root_or_of_agents),
 		cmocka_unit_test(test_memory_of_who_uses_a_gpu),
 		cmocka_unit_test(test_no_files_but_programs),
+		cmocka_unit_test(test_the_loop_sees_nothing_of_others),
 		cmocka_unit_test(test_messages_that_are_no_requests),
 		cmocka_unit_test(test_ends_with_its_asker),
 	};
