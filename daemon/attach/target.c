@@ -204,7 +204,7 @@ static int target_loader(struct attach_target *target)
 	struct object object;
 	struct symbol symbol;
 	Elf64_Ehdr header;
-	Elf64_Phdr segment;
+	Elf64_Phdr segment = { 0 };
 
 	if (attach_target_read(target, base, &header, sizeof(header)) ||
 	    memcmp(header.e_ident, ELFMAG, SELFMAG))

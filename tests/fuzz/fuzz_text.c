@@ -1,10 +1,12 @@
 /* fuzz_text: texts that other processes or users choose: symbols, functions of stacks, patterns of
- * names, regular expressions, durations and sizes, command lines, and what /proc says. */
+ * names, regular expressions, durations and sizes, command lines, what /proc says, and rows of a
+ * server of a fleet. */
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/fleet/tsv.h"
 #include "client/output/pattern.h"
 #include "core/base/demangle.h"
 #include "core/base/glob.h"
@@ -18,7 +20,7 @@
 
 #define SUBJECT_MAX 64 /* of a regular expression: time is not its bound */
 
-enum { SYMBOL, STACK, GLOB, REGEX, UNITS, UTF8, COMMAND, MAPPINGS, KINDS };
+enum { SYMBOL, STACK, GLOB, REGEX, UNITS, UTF8, COMMAND, MAPPINGS, TSV, KINDS };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -109,6 +111,21 @@ static void take_mappings(char *text, size_t size)
 		(void)maps_proc_read(file, 1, on_mapping, &size);
 }
 
+static void take_rows(char *text)
+{
+	const size_t size = strlen(text);
+	size_t used = 0;
+	struct tsv tsv;
+
+	if (tsv_open(&tsv, text) < 0)
+		return;
+	must(tsv.columns > 0 && tsv.columns <= TSV_COLUMNS_MAX);
+	while (tsv_next(&tsv) > 0)
+		for (size_t i = 0; i < tsv.columns; i++)
+			used += tsv.cell[i] ? strlen(tsv.cell[i]) : 0;
+	must(used <= size);
+}
+
 static void take(uint8_t kind, char *text, size_t size)
 {
 	char *end = text + strlen(text);
@@ -131,6 +148,8 @@ static void take(uint8_t kind, char *text, size_t size)
 		return procfs_join(text, size);
 	case MAPPINGS:
 		return take_mappings(text, size);
+	case TSV:
+		return take_rows(text);
 	}
 }
 
@@ -145,6 +164,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		[UTF8] = "\xf0\x9f\x92\xa9\xc0\x80",
 		[COMMAND] = "python\ttrain.py",
 		[MAPPINGS] = "7f00-7f10 r-xp 00001000 fd:01 4711   /usr/lib/libcuda.so.1\n",
+		[TSV] = "name\tns\nString\tUInt64\ngemm\\n\t7\n\\N\t8\n",
 	};
 	const char *directory = getenv("TS_FUZZ_SEEDS");
 
