@@ -128,12 +128,14 @@ static void ask_failed(struct maps_ask *ask, int error)
 	ask->image->incomplete = true;
 	ask->size = 0;
 	ask->pid = 0;
-	if (log_allowed(&limit, LATE_LOGGED))
+	if (!ask->image->lates && log_allowed(&limit, LATE_LOGGED))
 		log_warning_errno(error,
 				  "Process %u lets nobody look into its memory, or has a file on a "
-				  "file system that does not answer: its stacks have no names, and "
-				  "a driver library of its own is not watched",
+				  "file system that does not answer: until it can be read, its "
+				  "stacks have no names, and a driver library of its own is not "
+				  "watched",
 				  ask->image->process->pid);
+	maps_process_late(ask->image);
 }
 
 static void on_done(struct helper_task *task, int result)
@@ -270,6 +272,7 @@ static void ask_all(struct maps_image *image, bool refresh)
 	if (!ask)
 		return;
 	image->incomplete = false;
+	image->again_ns = 0;
 	ask->pid = image->process->pid;
 	ask->refresh |= refresh;
 	ask->size = 0; /* what was recorded until now is in there */
@@ -307,6 +310,7 @@ void maps_ask_record(struct maps_image *image, const struct maps_record *record)
 	/* Too many at once, or some are missing: all. */
 	if (image->incomplete || ask_put(ask, record) < 0) {
 		image->incomplete = false;
+		image->again_ns = 0;
 		ask->pid = image->process->pid;
 		ask->size = 0;
 	}

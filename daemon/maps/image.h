@@ -32,6 +32,8 @@ struct maps_image {
 	uint64_t began_ns, ended_ns; /* ended 0: runs */
 	struct maps_ask *ask;	     /* NULL: settled, see ask.h */
 	bool incomplete;	     /* an answer did not come */
+	uint64_t again_ns;	     /* when to look again then, 0: not */
+	uint32_t lates;		     /* how often that was */
 	bool unwanted;		     /* once it is settled */
 	struct maps_mapping *mapping;
 	uint32_t count, room;

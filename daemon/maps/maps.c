@@ -65,7 +65,8 @@ static void on_mmap(struct maps *maps, const struct maps_record *record)
 static void on_lost(struct maps *maps, const struct maps_record *record)
 {
 	maps->lost += record->lost;
-	if (!uv_is_active((uv_handle_t *)&maps->scan_timer))
+	if (!uv_is_active((uv_handle_t *)&maps->scan_timer) ||
+	    uv_timer_get_due_in(&maps->scan_timer) > MAPS_SCAN_MIN_MS)
 		uv_timer_start(&maps->scan_timer, maps_scan_on_timer, MAPS_SCAN_MIN_MS, 0);
 }
 
@@ -149,14 +150,20 @@ void maps_catch_up(struct maps *maps)
 	take_rounds(maps); /* the kernel wakes us for what comes in the meantime */
 }
 
+/* 0 is never. */
+static uint64_t sooner(uint64_t a_ns, uint64_t b_ns)
+{
+	return a_ns && (!b_ns || a_ns < b_ns) ? a_ns : b_ns;
+}
+
 static void on_grace(uv_timer_t *timer)
 {
 	struct maps *maps = timer->data;
 	uint64_t now_ns = uv_hrtime();
 	uint64_t image_ns = maps_process_expire(maps, now_ns);
 	uint64_t library_ns = maps_library_expire(maps, now_ns);
-	uint64_t next_ns =
-		image_ns && (!library_ns || image_ns < library_ns) ? image_ns : library_ns;
+	uint64_t again_ns = maps_process_look_again(maps, now_ns);
+	uint64_t next_ns = sooner(sooner(image_ns, library_ns), again_ns);
 
 	maps_files_forget_recent(maps->files);
 	if (next_ns)

@@ -11,6 +11,8 @@
 #include "daemon/maps/state.h"
 #include "daemon/proc/owner.h"
 
+#define LATES_MAX 6 /* of which each doubles the time until the next look */
+
 struct maps_watch {
 	uv_poll_t poll;
 	int fd;
@@ -431,6 +433,34 @@ void maps_process_unfollow(struct maps *maps, uint32_t pid)
 		image_drop(image);
 		process_free_if_done(process);
 	}
+}
+
+void maps_process_late(struct maps_image *image)
+{
+	struct maps *maps = image->process->maps;
+
+	image->again_ns = uv_hrtime() + (maps->grace_ns << image->lates);
+	image->lates += image->lates < LATES_MAX;
+	maps_grace_begin(maps);
+}
+
+uint64_t maps_process_look_again(struct maps *maps, uint64_t now_ns)
+{
+	struct maps_process *process;
+	bool waiting = false;
+
+	for (unsigned int i = 0; i < MAPS_PROCESS_BUCKETS; i++) {
+		list_for_each(process, &maps->bucket[i], bucket) {
+			struct maps_image *image = process->live ? process->image : NULL;
+
+			if (!image || !image->again_ns)
+				continue;
+			waiting = true;
+			if (image->again_ns <= now_ns)
+				maps_ask_refresh(image);
+		}
+	}
+	return waiting ? now_ns + maps->grace_ns : 0;
 }
 
 uint64_t maps_process_expire(struct maps *maps, uint64_t now_ns)

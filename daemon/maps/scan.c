@@ -13,7 +13,8 @@
 
 #define AT_ONCE 8
 /* Without perf events, or after a loss, /proc is read at most this share of the time. */
-#define SHARE 50
+#define SHARE	  50
+#define LATES_MAX 6 /* of which each doubles the time until the next scan */
 
 struct search {
 	struct helper_task task;
@@ -27,6 +28,8 @@ struct maps_scan {
 	uint32_t count, room, at; /* at < count: under way */
 	uint64_t start_ns;
 	bool again;
+	bool late;	/* a process could not be looked into in time */
+	uint32_t lates; /* how many scans in a row that was so */
 };
 
 static void scan_advance(struct maps *maps);
@@ -43,6 +46,7 @@ static void on_searched(struct helper_task *task, int result)
 	uint32_t pid = search->pid;
 
 	search->pid = 0;
+	maps->scan->late |= result == -ETIMEDOUT || result == -EPIPE || result == -EBUSY;
 	if (result > 0 && !maps_process_find(maps, pid))
 		maps_process_track(maps, pid);
 	scan_advance(maps);
@@ -66,6 +70,7 @@ static int search_start(struct search *search, uint32_t pid)
 					     .done = on_searched };
 	r = helpers_ask(maps->helpers, &search->task, &look, sizeof(look), NULL, 0);
 	search->pid = r < 0 ? 0 : pid;
+	maps->scan->late |= r == -EBUSY;
 	return r;
 }
 
@@ -84,13 +89,16 @@ static void scan_over(struct maps *maps)
 {
 	struct maps_scan *scan = maps->scan;
 	uint64_t next_ms = (uv_hrtime() - scan->start_ns) * SHARE / NS_PER_MS;
+	uint64_t least_ms =
+		maps->rings ? maps->grace_ns / NS_PER_MS << scan->lates : MAPS_SCAN_MIN_MS;
 
+	scan->lates = scan->late ? scan->lates + (scan->lates < LATES_MAX) : 0;
 	if (scan->again) {
 		scan->again = false;
 		maps_scan(maps);
-	} else if (!maps->rings) {
-		if (next_ms < MAPS_SCAN_MIN_MS)
-			next_ms = MAPS_SCAN_MIN_MS;
+	} else if (!maps->rings || scan->late) {
+		if (next_ms < least_ms)
+			next_ms = least_ms;
 		uv_timer_start(&maps->scan_timer, maps_scan_on_timer, next_ms, 0);
 	}
 }
@@ -129,6 +137,7 @@ int maps_scan(struct maps *maps)
 		return 0;
 	}
 	scan->start_ns = uv_hrtime();
+	scan->late = false;
 	r = maps_proc_processes(on_process, scan);
 	if (r < 0)
 		return r;

@@ -103,6 +103,10 @@ void maps_process_refreshed(struct maps_image *image, struct maps_file *const *l
 			    uint32_t count);
 /* NULL: none is mapped there. */
 struct maps_file *maps_process_library_at(const struct maps_image *image, uint64_t address);
+/* It could not be looked into in time: it is tried again, later each time. */
+void maps_process_late(struct maps_image *image);
+/* Looks again into those that are due. Returns when to call again, 0: no need. */
+uint64_t maps_process_look_again(struct maps *maps, uint64_t now_ns);
 uint64_t maps_process_expire(struct maps *maps, uint64_t now_ns);
 void maps_process_unwatch_all(struct maps *maps);
 void maps_process_free_all(struct maps *maps);
