@@ -34,7 +34,7 @@ void exact_helper_library(const char *path)
 /* The answer. Its descriptor is the socket of the result. JOB_PUT may have one before it, with the
  * file of the stub. */
 struct said {
-	bool stub;
+	uint8_t stub; /* from bytes that need not be 0 or 1 */
 	int32_t error;
 	struct attach_result result;
 	struct light_result light;

@@ -146,6 +146,7 @@ static void on_done(struct helper_task *task, int result)
 		ask_free(ask);
 		return;
 	}
+	ask->image->whole |= ask->whole && result >= 0;
 	if (result == -ETIMEDOUT || result == -EPIPE || result == -EBUSY)
 		ask_failed(ask, result);
 	else if (ask->refreshes && result >= 0)

@@ -456,8 +456,12 @@ uint64_t maps_process_look_again(struct maps *maps, uint64_t now_ns)
 			if (!image || !image->again_ns)
 				continue;
 			waiting = true;
-			if (image->again_ns <= now_ns)
+			if (image->again_ns > now_ns)
+				continue;
+			if (image->whole)
 				maps_ask_refresh(image);
+			else
+				maps_ask_mappings(image);
 		}
 	}
 	return waiting ? now_ns + maps->grace_ns : 0;

@@ -32,6 +32,24 @@ int probe_open_map(const struct probe *probe, struct probe_open_place *ret)
 	return probe->map[BROKER_THREADS];
 }
 
+static bool fits(const struct probe_open_place *place, uint32_t offset, size_t size)
+{
+	return offset <= place->size && size <= place->size - offset;
+}
+
+int probe_open_check(int map, const struct probe_open_place *place)
+{
+	struct bpf_map_info info = { 0 };
+	uint32_t size = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(map, &info, &size) < 0 || info.value_size != place->size ||
+	    !fits(place, place->depth, sizeof(uint32_t)) ||
+	    !fits(place, place->call, sizeof(struct ts_event)) ||
+	    !fits(place, place->sp, sizeof(uint64_t)))
+		return -EBADMSG;
+	return 0;
+}
+
 int probe_open_call(int map, const struct probe_open_place *place, uint32_t tid,
 		    struct probe_open *ret)
 {

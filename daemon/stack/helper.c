@@ -259,6 +259,8 @@ int stack_help(int socket, const void *request, size_t size, const int *fd, uint
 	if (size != sizeof(job.order) || (fds != 1 && fds != STACK_ORDER_FDS))
 		return -EBADMSG;
 	memcpy(&job.order, request, sizeof(job.order));
+	if (probe_open_check(fd[0], &job.order.open) < 0)
+		return -EBADMSG;
 	job.target = job.order.target;
 	job.calls = fd[0];
 	if (fds > 1 && !look)

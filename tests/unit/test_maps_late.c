@@ -36,6 +36,7 @@ struct world {
 	struct maps *maps;
 	int library; /* its file */
 	int found, settled;
+	uint64_t memory; /* where the process has code without a file */
 	bool closed;
 };
 
@@ -71,6 +72,11 @@ static void on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
 {
 }
 
+static void on_memory(void *data, uint32_t pid, uint64_t start)
+{
+	((struct world *)data)->memory = start;
+}
+
 static void on_settled(void *data, uint32_t pid)
 {
 	((struct world *)data)->settled++;
@@ -85,6 +91,7 @@ static int setup(void **state)
 {
 	static const struct maps_callbacks callbacks = { .library_found = on_found,
 							 .library_gone = on_gone,
+							 .memory = on_memory,
 							 .settled = on_settled,
 							 .process_gone = on_process_gone };
 	struct world *world = calloc(1, sizeof(*world));
@@ -136,18 +143,21 @@ static void answer(struct world *world, int result)
 	task->done(task, result);
 }
 
-/* That it maps a driver library. */
+/* That it maps a driver library, and behind it memory. */
 static void answer_library(struct world *world)
 {
-	const struct maps_record record = {
-		.start = START, .end = 2 * START, .inode = 7, .path = "/lib/libcuda.so.1"
-	};
+	const struct maps_record record = { .start = START,
+					    .end = 2 * START,
+					    .inode = 7,
+					    .path = "/lib/libcuda.so.1" },
+				 memory = { .start = 2 * START, .end = 3 * START, .path = "" };
 	int fd = fcntl(world->library, F_DUPFD_CLOEXEC, 3);
-	_Alignas(struct maps_looked) char message[256];
+	_Alignas(struct maps_looked) char message[512];
 	struct maps_looked *looked = (struct maps_looked *)message;
 	size_t size = 0;
 
 	assert_int_equal(maps_looked_put(message, &size, sizeof(message), &record), 0);
+	assert_int_equal(maps_looked_put(message, &size, sizeof(message), &memory), 0);
 	looked->file = true;
 	looked->fd = 0;
 	looked->identity.inode = record.inode;
@@ -175,6 +185,7 @@ static void a_late_process_is_looked_at_again(void **state)
 	assert_int_equal(world->found, 0);
 	answer_library(world);
 	assert_int_equal(world->found, 1);
+	assert_int_equal(world->memory, 2 * START); /* as at the first look */
 	assert_int_equal(
 		maps_resolve(world->maps, (uint32_t)getpid(), UINT64_MAX, START, &file, &offset),
 		0);
