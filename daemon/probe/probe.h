@@ -175,7 +175,7 @@ struct probe_open_place {
 };
 /* The map stays the probe's. */
 int probe_open_map(const struct probe *probe, struct probe_open_place *ret);
-/* For who has been told of both by somebody else. -EBADMSG: they do not belong together. */
+/* For who has both from somebody else. -EBADMSG: they do not belong together. */
 int probe_open_check(int map, const struct probe_open_place *place);
 /* That of a thread, the outermost: whether it is still in it only the thread's stack can tell.
  * -ENOENT: none that is known. In any process of ours that has the map. */

@@ -193,7 +193,7 @@ static void a_late_process_is_looked_at_again(void **state)
 	assert_int_equal(stats.late, 3);
 }
 
-/* Where the kernel tells of what is mapped, nobody would search it again otherwise. */
+/* Where the kernel reports mappings, nobody would search it again otherwise. */
 static void the_host_is_searched_again_for_who_was_late(void **state)
 {
 	struct world *world = *state;
