@@ -16,7 +16,7 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A loader with two libraries, of which the second one is ours. It begins at address 0, after a
+/* A loader with two libraries, of which the second one is ours. Its address is 0, after a
  * byte of the input. */
 struct memory {
 	uint64_t first;
