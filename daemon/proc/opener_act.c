@@ -68,16 +68,17 @@ static int read_program(int path_fd, bool trusted)
 }
 
 /* To look at a file is to be able to read it, if only its folders keep others from it. FUSE is left
- * out: to read from it could take for ever, and who may is the kernel's to check. */
+ * out, which may not even say what it is: to read from it could take for ever, and who may is the
+ * kernel's to check. */
 static int check_looked_at(int path_fd, bool trusted)
 {
 	_cleanup_(closep) int fd = -1;
 	struct statfs fs;
 	struct stat st;
 
-	if (!is_regular(path_fd, &st) || fstatfs(path_fd, &fs) < 0)
+	if (!is_regular(path_fd, &st))
 		return -EACCES;
-	if (trusted || fs.f_type == FUSE_SUPER_MAGIC)
+	if (trusted || fstatfs(path_fd, &fs) < 0 || fs.f_type == FUSE_SUPER_MAGIC)
 		return 0;
 	fd = read_program(path_fd, trusted);
 	return fd < 0 ? fd : 0;
