@@ -1,7 +1,7 @@
 """PyTorch's tensors seen from outside: figures equal to torch.cuda.memory_stats() at random moments, a tensor that is
 kept in a list found by its line, and what becomes of expandable segments, cudaMallocAsync, graphs and empty_cache().
 
-    python3 tests/gpu/tensors.py [BUILD] [PART…] (build/release; moments leak before price), as root, with PyTorch.
+    python3 tests/gpu/tensors.py [BUILD] [PART…] (build/release; moments requests leak before price), as root, with PyTorch.
 
 MOMENTS (100), LEAK_S (60; 600 for the long proof), PRICE_ROUNDS (4). The program is this file with an argument of its own; it steps once for each line that it reads.
 """
@@ -84,6 +84,7 @@ def program(leaks):
         print(json.dumps({"took": took, "allocated": stats.get("allocated_bytes.all.current", 0),
                           "reserved": stats.get("reserved_bytes.all.current", 0),
                           "peak": stats.get("allocated_bytes.all.peak", 0),
+                          "requested": stats.get("requested_bytes.all.current", 0),
                           "blocks": stats.get("active.all.current", 0)}), flush=True)
 
 
@@ -179,6 +180,30 @@ def leak(daemon):
     check("both programs ended well", leaking.stop() == 0 and clean.stop() == 0)
 
 
+def requests(build):
+    """What was asked for, by PyTorch's own probes."""
+    daemon = gpu.Daemon(build, "[probe]\ntensors = yes\ntensor_requests = yes\nbudget = none\ntrap_limit = none\n")
+    draw = random.Random(5)
+    for name, way in (("default", ""), ("expandable segments", "expandable_segments:True")):
+        program, wrong = Program(way), 0
+        for _ in range(MOMENTS // 4):
+            deed = draw.choice(("churn", "churn", "train", "stream", "graph", "empty"))
+            want = program.do(deed, 1 if deed == "graph" else draw.randrange(1, 4))
+            row, end = agree(daemon, program.pid, want) or {}, time.monotonic() + 5
+            while row.get("requested_bytes") != want["requested"] and time.monotonic() < end:
+                time.sleep(0.1)
+                row = memory(daemon, program.pid)
+            if row.get("requested_bytes") != want["requested"]:
+                wrong += 1
+                print(f"  {name}, after {deed}: said {row.get('requested_bytes')}, want {want['requested']}")
+        check(f"{name}: what was asked for, equal to memory_stats() at {MOMENTS // 4} moments", wrong == 0, f"{wrong} wrong")
+        lost = daemon.query("loss", "--pid", program.pid)["loss"]
+        check(f"{name}: both ways gave the same blocks", "tensor-mismatch" not in lost, str(lost))
+        daemon.show("query", "memory", "--pid", program.pid)
+        check(f"{name}: the program ended well", program.stop() == 0)
+    daemon.stop()
+
+
 def before(build):
     """Attached to in the middle."""
     program = Program()
@@ -196,7 +221,7 @@ def price(build):
     """Of one running program, with the daemon and without tensors, as by default, and with all of them, in turn."""
     whole = "\nbudget = none\ntrap_limit = none\n"
     settings = {"no": "tensors = no" + whole, "within the budget": "budget = 1%\n", "within a budget of 5 %": "budget = 5%\n",
-                "yes": "tensors = yes" + whole, "from 1 MiB": "tensors = yes\ntensor_size = 1MiB" + whole,
+                "yes": "tensors = yes" + whole, "yes, and requests": "tensors = yes\ntensor_requests = yes" + whole, "from 1 MiB": "tensors = yes\ntensor_size = 1MiB" + whole,
                 "sums only": "tensors = yes\ntensor_size = 1TiB" + whole}
     program, took = Program(), {name: [] for name in settings}
     program.do("train", 200)
@@ -216,7 +241,7 @@ def price(build):
 
 def main():
     build = gpu.build(sys.argv)
-    parts = sys.argv[2:] or ["moments", "leak", "before", "price"]
+    parts = sys.argv[2:] or ["moments", "requests", "leak", "before", "price"]
     print(gpu.machine())
     if "moments" in parts or "leak" in parts:
         daemon = gpu.Daemon(build, "[probe]\ntensors = yes\nbudget = none\ntrap_limit = none\n")
@@ -227,6 +252,8 @@ def main():
         daemon.show("query", "loss")
         daemon.show("status")
         daemon.stop()
+    if "requests" in parts:
+        requests(build)
     if "before" in parts:
         before(build)
     if "price" in parts:
