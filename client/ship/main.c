@@ -131,7 +131,8 @@ static int start(const struct arguments *arguments)
 {
 	char why[SETTINGS_WHY_BYTES] = "";
 	struct settings settings;
-	int status = EXIT_SETTINGS;
+	/* A window is sent for somebody who waits for it, in place of tsctl. */
+	int status = arguments->window_ns ? EXIT_FAILURE : EXIT_SETTINGS;
 
 	log_set_level(arguments->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
 	if (settings_read(arguments->config, arguments->socket, &settings, why) < 0)

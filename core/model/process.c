@@ -260,5 +260,6 @@ void process_free(struct core *core, struct process *process)
 		free(device->busy);
 		free(device);
 	}
+	device_size_forget_all(&process->sizes);
 	free(process);
 }

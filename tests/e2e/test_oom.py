@@ -190,6 +190,8 @@ class OwnOnly(OomCase, MemberCase):
     def test_others_are_one_row(self):
         other = self.start()
         self.assertEqual(self.say(other, f"take {40 * MIB}"), 0)
+        wait_for("what the other one holds", lambda: [row for row in self.daemon.query("memory", "--pid", other.pid)
+                                                      if row["live_bytes"] == 40 * MIB])
         process = self.start(user="nobody", group="nogroup", extra_groups=[])
         self.assertEqual(self.say(process, f"take {8 * MIB}"), 0)
         self.assertEqual(self.say(process, f"take {65 * MIB}"), 2)

@@ -205,7 +205,8 @@ class Help(Case):
         arguments = [{"http://ch1:8123": nobody, "~/.fleet": password}.get(each, each) for each in arguments]
         if arguments[0] == "fleet" and nobody not in arguments:
             arguments += ["--url", nobody]
-        self.refused(self.daemon.ctl(*arguments), 1, "start the shipper" if arguments[0] == "ship" else nobody)
+        said = {("ship", "status"): "start the shipper", ("ship", "window"): "/etc/tracesmith/ship.conf"}
+        self.refused(self.daemon.ctl(*arguments), 1, said.get(tuple(arguments[:2]), nobody))
 
     def answered(self, arguments):
         """Until the other end is closed."""

@@ -109,11 +109,11 @@ class Waste(tracesmith.Case):
                      "TRACESMITH_SOCKET": self.daemon.socket})
             self.addCleanup(self.end, process)
             pid = told(process)["pid"]
-            rows = wait_for("rows of copies", lambda: {key: row for key, row in self.rows(pid).items() if key == want})
-            certainty, count, _ = rows[want]
-            self.assertEqual(certainty, "certain")
+            row = wait_for("rows of copies", lambda: self.rows(pid).get(want))
+            self.assertEqual(row[0], "certain")
             if arguments:
-                self.assertEqual(count, 2 * STEPS)
+                wait_for("all copies", lambda: self.rows(pid)[want][1] >= 2 * STEPS)
+                self.assertEqual(self.rows(pid)[want][:2], ("certain", 2 * STEPS))
 
 
 if __name__ == "__main__":

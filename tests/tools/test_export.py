@@ -231,8 +231,9 @@ class Perfetto(Trace):
     )
 
     def test_command_line(self):
+        """One that is only the name says nothing more."""
         self.assertEqual({r["pid"]: r["cmdline"] for r in self.processes},
-                         {4242: COMMAND, 5151: "serve"})
+                         {4242: COMMAND, 5151: None})
 
     def test_stacks_where_they_are_known(self):
         uses, sites = self.more[:2]
