@@ -10,7 +10,7 @@
  * is printed. */
 int statement_ask(struct server *server, const char *query, const struct fill *fills,
 		  struct tsv *ret);
-/* 1: a row of so many columns; 0: there is none any more; a negative errno: it is printed. */
+/* 1: a row with this many columns; 0: no more rows; a negative errno: it is printed. */
 int statement_row(const struct server *server, struct tsv *answer, size_t columns);
 
 #endif
