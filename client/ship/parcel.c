@@ -129,7 +129,7 @@ static int ask_for(struct maker *maker, struct source *source, uint32_t minute)
 	return r > 0 ? 0 : r;
 }
 
-/* The most rows of one answer of the daemon; an answer about a part of the window has fewer. */
+/* An answer of the daemon has a limited number of rows, so each is about a part of the window. */
 static int ask_for_ops(struct maker *maker, struct source *source)
 {
 	const struct parcel_plan *plan = maker->plan;
