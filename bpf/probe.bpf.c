@@ -224,7 +224,7 @@ int note(struct pt_regs *ctx)
 	made = &thread->noted;
 	call_fill(thread, fn, 0, now, 0, made);
 	note_read_args(thread, desc, places, made);
-	/* Nor is there an event for a block that is too small to be followed. */
+	/* A block that is too small to be followed has no event here, either. */
 	if (settings.tensor_bytes && made->api.address != thread->given)
 		return 0;
 	ev = event_reserve(desc->flags, now, &wake);
