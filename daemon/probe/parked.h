@@ -41,13 +41,13 @@ void parking_clear(struct parking *parking);
 
 /* NULL: it is not parked. */
 struct parked *parking_find(const struct parking *parking, uint32_t tgid);
-/* Parks a process of `uid` whose oldest record is of `time_ns`; its lane is open, and the caller
- * sets what it gives to. NULL: there is no room. */
+/* Parks a process of `uid` whose oldest record is of `time_ns`. Its lane is open; the caller sets
+ * its receiver. NULL: no room. */
 struct parked *parking_begin(struct parking *parking, uint32_t tgid, uint32_t uid,
 			     struct intake *intake, uint32_t input, uint64_t time_ns,
 			     uint64_t now_ns);
-/* Takes a copy. Where there is no room the process goes on, and only then more is kept. -ENOMEM: it
- * is lost. */
+/* Keeps a copy. Beyond the room of its user the process goes on, and what came is still kept.
+ * -ENOMEM: the record is lost. */
 int parking_put(struct parking *parking, struct parked *parked, const void *record, size_t size);
 /* Too much has come of processes that go on: nothing more should. */
 bool parking_is_full(const struct parking *parking);
