@@ -385,7 +385,7 @@ class Unmapped(Case):
             wait_for("its stacks to wait", self.waiting)
             processes.append(self.start(TARGET, directory, self.library))
             self.assertEqual(len([*iter(processes[1].stdout.readline, "end\n")]), count)
-            self.assertEqual(self.waiting(), 1)
+            wait_for("the first alone to wait", lambda: self.waiting() == 1)
             fifo = os.open(self.fifo, os.O_RDWR)  # ends all waiting
             self.addCleanup(os.close, fifo)
             for process in processes:
