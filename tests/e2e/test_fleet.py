@@ -171,11 +171,20 @@ class Fleet:
         [[count]] = self.server.rows(f"SELECT count() FROM {DATABASE}.busy WHERE host = '{host}'")
         return int(count) / block.count("\n")
 
+    def known(self, host, begin_ns):
+        """When its clock was looked at: around the training, and in each other hour of its rows."""
+        times = [begin_ns + ns for ns in (-30 * 10**9, 10**9, 31 * 10**9)]
+        for minute in range(MINUTES + 1):
+            ns = (self.start + 60 * minute) * 10**9
+            if host.told(ns) // 3600 not in {host.told(time) // 3600 for time in times}:
+                times.append(ns)
+        return times
+
     def train(self, job, hosts, begin_ns, clocks=True, **more):
         """Inserts what hosts that train have sent; gives when each rank left each collective."""
         self.assertEqual(ctl(self.server, "init", *self.cluster, database=TRACED).code, 0)
         rows, ends = fleet_hosts.train(hosts, begin_ns, STEPS, **more)
-        text = {"op": rows, "clock": "".join(host.clock(begin_ns + ns) for host in hosts for ns in (-30 * 10**9, 10**9, 31 * 10**9))}
+        text = {"op": rows, "clock": "".join(host.clock(ns) for host in hosts for ns in self.known(host, begin_ns))}
         for host in hosts:
             for table, row in host.identity(host.start + 60 * MINUTES):
                 text[table] = text.get(table, "") + row
