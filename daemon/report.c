@@ -202,6 +202,11 @@ static void report_library(const struct library_copy *library, struct status_bui
 
 	if (library->busy) /* shown when it has its probes, or cannot have them */
 		return;
+	if (library->dormant) {
+		status_text(builder, "libraries", path, false,
+			    "no probes: no process that maps it uses a driver");
+		return;
+	}
 	if (library->error == -ENOENT || library->error == -EBADMSG) {
 		status_text(builder, "libraries", path, false, "not a driver library");
 		return;

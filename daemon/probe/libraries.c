@@ -13,6 +13,7 @@
 #include "core/base/log.h"
 #include "core/base/map.h"
 #include "core/base/time.h"
+#include "daemon/library/library.h"
 #include "daemon/limits.h"
 #include "daemon/probe/linker.h"
 #include "daemon/probe/remover.h"
@@ -348,6 +349,38 @@ static void library_wait(struct library_copy *library, uint32_t pid, uint64_t no
 		library->waiter[library->waiters++] = (struct library_waiter){ pid, now_ns };
 }
 
+static bool library_is_of(const struct library_copy *library, uint32_t pid)
+{
+	return links_has(&library->links[PROBE_COLD], pid);
+}
+
+static bool libraries_has_driver(const struct libraries *libraries, uint32_t pid)
+{
+	for (uint32_t i = 0; i < libraries->count; i++)
+		if (!libraries->library[i]->needs_driver &&
+		    library_is_of(libraries->library[i], pid))
+			return true;
+	return false;
+}
+
+/* Until then the process had no device of which they could have told. */
+static void libraries_wake(struct libraries *libraries, uint32_t pid)
+{
+	bool driver = libraries_has_driver(libraries, pid);
+
+	for (uint32_t i = 0; driver && i < libraries->count; i++) {
+		struct library_copy *library = libraries->library[i];
+
+		if (!library->dormant || !library_is_of(library, pid))
+			continue;
+		library->dormant = false;
+		library_wait(library, pid, uv_hrtime());
+		library_attach(libraries, library);
+		if (!library->busy)
+			library_tell_gaps(library);
+	}
+}
+
 static uint32_t libraries_free_number(const struct libraries *libraries)
 {
 	uint64_t taken = 0;
@@ -374,6 +407,7 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 			 struct library_copy **ret)
 {
 	_cleanup_(library_freep) struct library_copy *library = calloc(1, sizeof(*library));
+	const struct library_row *row = library_of(file->path);
 	static struct log_limit limit;
 
 	if (!library)
@@ -394,7 +428,9 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 		return -E2BIG;
 	}
 	library->number = libraries_free_number(libraries);
-	library_attach(libraries, library);
+	library->needs_driver = library->dormant = row && row->by_choice;
+	if (!library->dormant)
+		library_attach(libraries, library);
 	*ret = libraries->library[libraries->count++] = TAKE(library);
 	return 0;
 }
@@ -441,15 +477,13 @@ static void library_try_again(struct library_copy *library, const struct librari
 		library_attach(library->libraries, library);
 }
 
-int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_ns,
-		     const struct libraries_file *file)
+static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t forked_ns,
+			  const struct libraries_file *file)
 {
 	uint64_t now_ns = uv_hrtime();
 	struct library_copy *library;
 	int r = 0;
 
-	if (libraries->closing)
-		return 0;
 	library = libraries_find(libraries, file->device, file->inode);
 	if (library) {
 		library->mapped = true;
@@ -462,10 +496,24 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_
 	if (r < 0)
 		return r;
 	library->mapped = true;
-	library_wait(library, pid, now_ns);
+	if (!library->dormant)
+		library_wait(library, pid, now_ns);
 	if (!library->busy)
 		library_tell_gaps(library);
 	return library_add_process(library, pid, forked_ns);
+}
+
+int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_ns,
+		     const struct libraries_file *file)
+{
+	int r;
+
+	if (libraries->closing)
+		return 0;
+	r = libraries_take(libraries, pid, forked_ns, file);
+	if (r == 0)
+		libraries_wake(libraries, pid);
+	return r;
 }
 
 void libraries_process_gone(struct libraries *libraries, uint32_t pid)

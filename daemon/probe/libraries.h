@@ -2,7 +2,8 @@
  *
  * A copy is a file (device and inode). It gets its probes when a process maps it and loses them
  * when none does any more, except standing copies: those are known by path and keep their probes,
- * so that not even the first call of a new process is missed.
+ * so that not even the first call of a new process is missed. A copy of what only uses the driver
+ * (by_choice in library.h) gets them when a process maps both.
  */
 #ifndef TS_LIBRARIES_H
 #define TS_LIBRARIES_H
@@ -39,6 +40,8 @@ struct library_copy {
 	uint32_t user;
 	bool standing;
 	bool mapped;
+	bool needs_driver;
+	bool dormant; /* so it has no probes: no process that maps it is known to map a driver */
 	uint64_t attached_ns;
 	uint32_t number; /* that its probes carry */
 	struct links links[PROBE_GROUPS];

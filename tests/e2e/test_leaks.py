@@ -201,9 +201,32 @@ class Tensors(TensorCase):
         self.assertEqual([pool["kind"] for pool in pools], ["allocator"] * 2)
         self.assertEqual(sorted(pool["used_bytes"] for pool in pools), [3 * 512, want["allocated"] - 3 * 512])
 
+    def test_a_program_without_a_driver_has_no_probes(self):
+        """PyTorch reports host memory, too, which is none of ours: who has no driver does not pay for it."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = shutil.copy(os.path.join(tracesmith.BUILD, "libtracesmith-range.so"), os.path.join(folder.name, "libc10.so"))
+        script = "import ctypes, sys\nfor line in sys.stdin:\n    ctypes.CDLL(line.strip())\n    print(flush=True)"
+        process = subprocess.Popen(["/usr/bin/python3", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        def load(path):
+            process.stdin.write(f"{path}\n")
+            process.stdin.flush()
+            process.stdout.readline()
+        def state():
+            return next((row["value"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+                         if (row["section"], row["name"]) == ("libraries", path)), None)
+        load(path)
+        self.assertEqual(wait_for("the library", state), "no probes: no process that maps it uses a driver")
+        self.assertNotIn(path, self.daemon.log())
+        load(tracesmith.library())
+        wait_for("a try", lambda: state() == "not a driver library")
+        self.assertIn(f"'{path}' is not a driver library", self.daemon.log())
+
     @unittest.skipUnless(LIBC10, "Debian's libtorch is not installed, and TS_LIBC10 names no other")
     def test_the_real_library_has_the_same_function(self):
         script = ("import ctypes, sys\n"
+                  f"driver = ctypes.CDLL({tracesmith.library()!r})\n"
                   f"tell = ctypes.CDLL({LIBC10!r})['_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE']\n"
                   "tell.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint16]\n"
                   "for line in sys.stdin:\n    tell(*map(int, line.split()))\n    print(flush=True)")

@@ -64,10 +64,8 @@ class Daemon:
         self.log_path = os.path.join(self.directory, "log")
         self.config = os.path.join(self.directory, "tracesmithd.conf")
         copies = " ".join(library(name) for name in standing)
-        # Unlike the driver, PyTorch's allocator has the same file name in all tests.
-        tensors = "tensors = no\n" if driver not in ("", USUAL) else ""
         with open(self.config, "w") as file:
-            file.write(f"[probe]\nlight = {LIGHT}\n{tensors}{settings}\n[probe]\nbudget = {budget}\n"
+            file.write(f"[probe]\nlight = {LIGHT}\n{settings}\n[probe]\nbudget = {budget}\n"
                        f"trap_limit = {trap_limit}\nstanding = {copies}\n")
             if driver:
                 file.write(f"libraries = {driver} {libraries}\n")
