@@ -14,6 +14,7 @@
 struct live_use {
 	struct list link;
 	int16_t device;
+	bool used;  /* not only asked for its size */
 	bool told;  /* its library described the device */
 	bool exact; /* its states come from records */
 	struct core_device row;

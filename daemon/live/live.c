@@ -86,7 +86,7 @@ uint64_t live_bytes(const struct live_use *use)
 	       use->live_bytes[MEMORY_POOL] + use->live_bytes[MEMORY_PHYSICAL];
 }
 
-static struct live_use *use_get(struct live_process *process, int16_t device)
+static struct live_use *use_find(struct live_process *process, int16_t device)
 {
 	struct live_use *use;
 
@@ -99,6 +99,15 @@ static struct live_use *use_get(struct live_process *process, int16_t device)
 	use->device = device;
 	use->calls = (Tracesmith__V1__LiveReply__Calls)TRACESMITH__V1__LIVE_REPLY__CALLS__INIT;
 	list_append(&process->uses, &use->link);
+	return use;
+}
+
+static struct live_use *use_get(struct live_process *process, int16_t device)
+{
+	struct live_use *use = use_find(process, device);
+
+	if (use)
+		use->used = true;
 	return use;
 }
 
@@ -152,14 +161,13 @@ static void on_device(struct live *live, const struct core_device *row)
 {
 	static const uint8_t unknown[sizeof(row->uuid)];
 	struct live_process *process = live_process(live, row->process);
-	struct live_use *use;
+	bool told = memcmp(row->uuid, unknown, sizeof(unknown)) != 0;
+	struct live_use *use = process ? use_find(process, row->ordinal) : NULL;
 
-	if (!process || memcmp(row->uuid, unknown, sizeof(unknown)) == 0)
+	if (!use || (use->told && !told))
 		return;
-	use = use_get(process, row->ordinal);
-	if (!use)
-		return;
-	use->told = true;
+	use->told = told;
+	use->used |= told;
 	use->row = *row;
 }
 
@@ -210,9 +218,11 @@ static void on_rollup(struct live *live, const struct core_rollup *row)
 	if (!process || row->freed)
 		return;
 	add_calls(&process->calls, row);
-	use = use_get(process, row->device);
-	if (use)
-		add_calls(&use->calls, row);
+	use = use_find(process, row->device);
+	if (!use)
+		return;
+	use->used |= row->kind != OP_MEMORY; /* which asks for sizes */
+	add_calls(&use->calls, row);
 }
 
 static bool is_missing(uint8_t reason)

@@ -95,9 +95,13 @@ static int uses_take(struct live *live, struct live_process *process, Process *r
 	if (!ret->use)
 		return -ENOMEM;
 	list_for_each(use, &process->uses, link) {
-		Use *one = get(live, 1, sizeof(*one));
-		States *states = get(live, 1, sizeof(*states));
+		Use *one;
+		States *states;
 
+		if (!use->used)
+			continue;
+		one = get(live, 1, sizeof(*one));
+		states = get(live, 1, sizeof(*states));
 		if (!one || !states)
 			return -ENOMEM;
 		*one = (Use)TRACESMITH__V1__LIVE_REPLY__USE__INIT;
@@ -190,7 +194,7 @@ static void device_add(struct live *live, Reply *reply, const struct live_use *u
 
 	if (!device)
 		return;
-	if (use->told)
+	if (use->row.memory_bytes)
 		device->memory_bytes = use->row.memory_bytes;
 	device->live_bytes += live_bytes(use);
 	device->processes++;
@@ -328,7 +332,8 @@ static int processes_take(struct live *live, uint64_t now_ns, Reply *whole, Repl
 		Process *one;
 
 		list_for_each(use, &all[i]->uses, link)
-			device_add(live, whole, use);
+			if (use->used)
+				device_add(live, whole, use);
 		if (i < LIMIT_LIVE_PROCESSES) {
 			one = process_take(live, all[i], now_ns);
 			if (!one)

@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 from screen import TSCTL, Screen
-from tracesmith import Case, main, wait_for, workload
+from tracesmith import Case, library, main, wait_for, workload
 
 
 class Top(Case):
@@ -83,6 +83,28 @@ class Top(Case):
         row = next(row for row in said["processes"] if row["pid"] == process.pid)
         device = next(row for row in said["devices"] if row["device"] == 0)
         return row["busy"] > 0 and row["launches_per_s"] > 1 and device["busy"] > 0 and device["copies_per_s"] > 1
+
+    def test_sizes_of_devices_in_the_probe_tier(self):
+        """That of a device that is used, by what the program was told of it; who asked only has none."""
+        script = ("import ctypes\n"
+                  f"driver = ctypes.CDLL({library()!r})\n"
+                  "size, context, address = ctypes.c_size_t(), ctypes.c_void_p(), ctypes.c_uint64()\n"
+                  "assert driver.cuInit(0) == 0\n"
+                  "for device in range(2):\n"
+                  "    assert driver.cuDeviceTotalMem_v2(ctypes.byref(size), device) == 0\n"
+                  "print(size.value, flush=True)\n"
+                  "assert driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0\n"
+                  "assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(1 << 20)) == 0\n"
+                  "input()")
+        process = subprocess.Popen(["/usr/bin/python3", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        size = int(process.stdout.readline())
+        def told():
+            said = json.loads(self.daemon.ctl("top", "--json").out)
+            devices = {row["device"]: row for row in said["devices"]}
+            return devices.get(0, {}).get("live_bytes") and devices
+        devices = wait_for("the allocation", told)
+        self.assertEqual((list(devices), devices[0]["memory_bytes"], devices[0]["live_bytes"]), ([0], size, 1 << 20))
 
     def test_once_and_where_there_is_no_screen(self):
         process = self.start()
