@@ -317,10 +317,10 @@ static void show_clocks(const struct fleet_export *x)
 			worst = clock;
 	}
 	if (worst && worst->error_ns > 0)
-		complain("The clocks are within %s of that of %s; %zu of them are known by "
-			 "collectives, the worst is that of %s",
+		complain("The clocks of the other hosts are within %s of that of %s (%zu by "
+			 "collectives, %zu by the server); the worst is that of %s",
 			 units_nanoseconds(text, worst->error_ns), reference->host, tied,
-			 worst->host);
+			 ranks->clocks - 1 - unknown - tied, worst->host);
 	if (unknown)
 		complain("%zu of %zu clocks cannot be compared with that of %s: their times are "
 			 "those of the hosts' own wall clocks, or of other servers'",

@@ -209,7 +209,7 @@ class Fleet:
 
     def within(self, said, tied):
         """The bound of the clocks' errors in nanoseconds."""
-        number, unit, by = re.search(r"The clocks are within ([\d.]+) (\w+) of that of \S+; (\d+) of them are known by collectives", said).groups()
+        number, unit, by = re.search(r"clocks of the other hosts are within ([\d.]+) (\w+) of that of \S+ \((\d+) by collectives", said).groups()
         self.assertEqual(int(by), tied, said)
         return float(number) * UNITS[unit]
 
