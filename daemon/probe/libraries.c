@@ -18,95 +18,23 @@
 #include "daemon/probe/linker.h"
 #include "daemon/probe/remover.h"
 
-#define SOON_MS	 25
-#define RETRY_NS NS_PER_S
+#define SOON_MS 25
 
 struct libraries {
-	uv_loop_t *loop;
+	struct copies copies;
 	uv_timer_t timer; /* of the links, while they need it */
 	bool ticking;
-	struct probe *probe;
 	bool may_single;
-	struct linker *linker;
-	struct remover *remover;       /* of the links of whole copies */
-	struct remover *links_remover; /* of other links */
+	struct remover *links_remover; /* of links that are not of a whole copy */
 	struct libraries_callbacks callbacks;
-	bool going, closing;
 	uint32_t count;
 	struct library_copy *library[LIMIT_LIBRARIES];
 	struct map held; /* processes, by pid */
 };
 
-static struct library_copy *library_free(struct library_copy *library)
+static struct libraries *libraries_of(struct copies *copies)
 {
-	if (!library)
-		return NULL;
-	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
-		links_release(&library->links[group], library->libraries->remover);
-	probe_detach(library->probes);
-	closep(&library->fd);
-	free(library->path);
-	free(library);
-	return NULL;
-}
-CLEANUP_DEFINE(struct library_copy, library_free)
-
-int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_callbacks *callbacks,
-		  struct libraries **ret)
-{
-	struct libraries *libraries = calloc(1, sizeof(*libraries));
-	struct probe_stats stats;
-	int r;
-
-	if (!libraries)
-		return -ENOMEM;
-	r = remover_new(&libraries->remover);
-	if (r == 0)
-		r = remover_new(&libraries->links_remover);
-	if (r == 0)
-		r = linker_new(loop, &libraries->linker);
-	if (r < 0) {
-		remover_free(libraries->remover, 0);
-		remover_free(libraries->links_remover, 0);
-		free(libraries);
-		return r;
-	}
-	libraries->loop = loop;
-	uv_timer_init(loop, &libraries->timer);
-	libraries->timer.data = libraries;
-	libraries->probe = probe;
-	libraries->callbacks = *callbacks;
-	probe_stats(probe, &stats, NULL, 0);
-	libraries->may_single = stats.single;
-	*ret = libraries;
-	return 0;
-}
-
-void libraries_go(struct libraries *libraries)
-{
-	libraries->going = true;
-}
-
-static bool library_is_busy(const struct library_copy *library)
-{
-	bool busy = library->busy;
-
-	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
-		busy |= library->links[group].busy;
-	return busy;
-}
-
-/* One that threads are at work on is freed when that is done. */
-static void library_free_dropped(struct library_copy *library)
-{
-	if (library->dropped && !library_is_busy(library))
-		library_free(library);
-}
-
-static void library_drop(struct library_copy *library)
-{
-	library->dropped = true;
-	library_free_dropped(library);
+	return list_item(copies, struct libraries, copies);
 }
 
 static struct library_copy *library_of_links(struct links *links)
@@ -116,22 +44,16 @@ static struct library_copy *library_of_links(struct links *links)
 
 static void on_links_idle(struct links *links)
 {
-	library_free_dropped(library_of_links(links));
+	copy_free_dropped(library_of_links(links));
 }
 
 static void on_links_missed(struct links *links, uint32_t pid, uint64_t since_ns, bool first)
 {
 	const struct library_copy *library = library_of_links(links);
-	const struct libraries_callbacks *callbacks = &library->libraries->callbacks;
+	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
 
-	if (!library->libraries->closing)
+	if (!library->copies->closing)
 		callbacks->missed(callbacks->data, pid, links->group, since_ns, first);
-}
-
-/* Somebody keeps the lock of his memory: held.h. */
-static bool library_is_put_off(const struct library_copy *library)
-{
-	return library->error == -EBUSY && !library->probes;
 }
 
 static uint64_t libraries_wait_ns(const struct libraries *libraries, uint64_t now_ns)
@@ -139,8 +61,8 @@ static uint64_t libraries_wait_ns(const struct libraries *libraries, uint64_t no
 	uint64_t wait_ns = UINT64_MAX, ns;
 
 	for (uint32_t i = 0; i < libraries->count; i++) {
-		if (library_is_put_off(libraries->library[i]) && wait_ns > (uint64_t)RETRY_NS)
-			wait_ns = RETRY_NS;
+		if (copy_is_put_off(libraries->library[i]) && wait_ns > COPY_RETRY_NS)
+			wait_ns = COPY_RETRY_NS;
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
 			ns = links_wait_ns(&libraries->library[i]->links[group], now_ns);
 			wait_ns = ns < wait_ns ? ns : wait_ns;
@@ -148,8 +70,6 @@ static uint64_t libraries_wait_ns(const struct libraries *libraries, uint64_t no
 	}
 	return wait_ns;
 }
-
-static void library_attach(struct libraries *libraries, struct library_copy *library);
 
 static void on_tick(uv_timer_t *timer)
 {
@@ -160,8 +80,8 @@ static void on_tick(uv_timer_t *timer)
 	for (uint32_t i = 0; i < libraries->count; i++) {
 		struct library_copy *library = libraries->library[i];
 
-		if (library_is_put_off(library) && !library->busy && now_ns >= library->retry_ns)
-			library_attach(libraries, library);
+		if (copy_is_put_off(library) && !library->busy && now_ns >= library->retry_ns)
+			copy_attach(library);
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
 			links_tick(&library->links[group], now_ns);
 	}
@@ -176,7 +96,7 @@ static void libraries_stir(struct libraries *libraries)
 {
 	uv_timer_t *timer = &libraries->timer;
 
-	if (libraries->ticking || libraries->closing)
+	if (libraries->ticking || libraries->copies.closing)
 		return;
 	if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > SOON_MS)
 		uv_timer_start(timer, on_tick, SOON_MS, 0);
@@ -184,7 +104,7 @@ static void libraries_stir(struct libraries *libraries)
 
 static void on_links_stirred(struct links *links)
 {
-	libraries_stir(library_of_links(links)->libraries);
+	libraries_stir(libraries_of(library_of_links(links)->copies));
 }
 
 static const struct links_callbacks links_callbacks = {
@@ -193,13 +113,63 @@ static const struct links_callbacks links_callbacks = {
 	.stirred = on_links_stirred,
 };
 
+static void on_gap(struct copies *copies, uint32_t pid, uint64_t start_ns, uint64_t end_ns)
+{
+	const struct libraries_callbacks *callbacks = &libraries_of(copies)->callbacks;
+
+	callbacks->gap(callbacks->data, pid, start_ns, end_ns);
+}
+
+static void on_put_off(struct copies *copies)
+{
+	libraries_stir(libraries_of(copies));
+}
+
+int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_callbacks *callbacks,
+		  struct libraries **ret)
+{
+	struct libraries *libraries = calloc(1, sizeof(*libraries));
+	struct probe_stats stats;
+	int r;
+
+	if (!libraries)
+		return -ENOMEM;
+	r = remover_new(&libraries->copies.remover);
+	if (r == 0)
+		r = remover_new(&libraries->links_remover);
+	if (r == 0)
+		r = linker_new(loop, &libraries->copies.linker);
+	if (r < 0) {
+		remover_free(libraries->copies.remover, 0);
+		remover_free(libraries->links_remover, 0);
+		free(libraries);
+		return r;
+	}
+	libraries->copies.loop = loop;
+	libraries->copies.probe = probe;
+	libraries->copies.gap = on_gap;
+	libraries->copies.put_off = on_put_off;
+	uv_timer_init(loop, &libraries->timer);
+	libraries->timer.data = libraries;
+	libraries->callbacks = *callbacks;
+	probe_stats(probe, &stats, NULL, 0);
+	libraries->may_single = stats.single;
+	*ret = libraries;
+	return 0;
+}
+
+void libraries_go(struct libraries *libraries)
+{
+	libraries->copies.going = true;
+}
+
 void libraries_close(struct libraries *libraries)
 {
-	libraries->closing = true;
+	libraries->copies.closing = true;
 	uv_close((uv_handle_t *)&libraries->timer, NULL);
 	while (libraries->count)
-		library_drop(libraries->library[--libraries->count]);
-	linker_close(libraries->linker);
+		copy_drop(libraries->library[--libraries->count]);
+	linker_close(libraries->copies.linker);
 }
 
 int libraries_free(struct libraries *libraries, uint64_t wait_ns)
@@ -208,10 +178,10 @@ int libraries_free(struct libraries *libraries, uint64_t wait_ns)
 
 	if (!libraries)
 		return 0;
-	r = remover_free(libraries->remover, wait_ns);
+	r = remover_free(libraries->copies.remover, wait_ns);
 	if (remover_free(libraries->links_remover, r ? 0 : wait_ns) < 0)
 		r = -ETIMEDOUT;
-	linker_free(libraries->linker);
+	linker_free(libraries->copies.linker);
 	map_clear(&libraries->held);
 	free(libraries);
 	return r;
@@ -225,128 +195,6 @@ static struct library_copy *libraries_find(struct libraries *libraries, uint64_t
 		    libraries->library[i]->inode == inode)
 			return libraries->library[i];
 	return NULL;
-}
-
-static void library_log_keeper(struct library_copy *library)
-{
-	static struct log_users limit;
-
-	if (!library->told && log_allowed_user(&limit, library->user, 0))
-		log_warning("Process %u maps '%s' and keeps the lock of its memory: probes on it "
-			    "now could let no process of this host fork. They come when it has "
-			    "let go, or ended",
-			    library->keeper, library->path);
-	library->told = true;
-}
-
-/* Anybody can map files with such a name, as often as he likes. */
-static void library_log(struct library_copy *library)
-{
-	bool other = library->error == -ENOENT || library->error == -EBADMSG;
-	static struct log_users limit;
-	struct probe_library_stats stats;
-
-	if (library_is_put_off(library)) {
-		library_log_keeper(library);
-		return;
-	}
-	if (!log_allowed_user(&limit, library->user,
-			      other ? library->inode ^ library->device << 40 : 0))
-		return;
-	if (other) {
-		log_info("'%s' is not a driver library, ignoring it", library->path);
-		return;
-	}
-	if (library->error < 0) {
-		log_warning_errno(library->error, "Failed to attach to '%s', not tracing it",
-				  library->path);
-		return;
-	}
-	probe_library_stats(library->probes, &stats);
-	log_info("Attached to %u functions of '%s'%s", stats.functions, library->path,
-		 stats.single_steps ? ", some of them slow: see 'tsctl status'" : "");
-}
-
-/* Whoever mapped it before made calls that were not seen. */
-static void library_tell_gaps(struct library_copy *library)
-{
-	const struct libraries_callbacks *callbacks = &library->libraries->callbacks;
-	uint64_t now_ns = uv_hrtime();
-
-	if (library_is_put_off(library))
-		return;
-	for (uint32_t i = 0; i < library->waiters && library->probes; i++)
-		callbacks->gap(callbacks->data, library->waiter[i].pid, library->waiter[i].since_ns,
-			       now_ns);
-	library->waiters = 0;
-}
-
-static void on_read(uv_work_t *work)
-{
-	struct library_copy *library = work->data;
-
-	library->error = probe_read(library->libraries->probe, library->fd, library->path,
-				    library->number, &library->fresh);
-}
-
-static void on_put_on(struct linking *linking)
-{
-	struct library_copy *library = list_item(linking, struct library_copy, linking);
-
-	library->error = probe_put_on(library->fresh, library->fd, &library->keeper);
-}
-
-static void on_attached(struct linking *linking)
-{
-	struct library_copy *library = list_item(linking, struct library_copy, linking);
-
-	library->busy = false;
-	if (library->error < 0)
-		library->fresh = probe_detach(library->fresh);
-	library->probes = TAKE(library->fresh);
-	if (!library->libraries->closing) {
-		library_log(library);
-		library_tell_gaps(library);
-		library->retry_ns = uv_hrtime() + (uint64_t)RETRY_NS;
-		if (library_is_put_off(library))
-			libraries_stir(library->libraries);
-	}
-	for (enum probe_group group = 0; library->probes && group < PROBE_GROUPS; group++)
-		links_start(&library->links[group], library->probes);
-	library_free_dropped(library);
-}
-
-static void on_read_done(uv_work_t *work, int status)
-{
-	struct library_copy *library = work->data;
-	struct linker *linker = library->libraries->linker;
-
-	if (library->error == 0)
-		library->error = linker_add(linker, &library->linking, on_put_on, on_attached);
-	if (library->error < 0)
-		on_attached(&library->linking);
-}
-
-static void library_attach(struct libraries *libraries, struct library_copy *library)
-{
-	library->work.data = library;
-	library->busy = libraries->going &&
-			uv_queue_work(libraries->loop, &library->work, on_read, on_read_done) == 0;
-	if (library->busy)
-		return;
-	on_read(&library->work);
-	if (library->error == 0)
-		on_put_on(&library->linking);
-	on_attached(&library->linking);
-}
-
-/* Beyond the bound the last one stands for all others. */
-static void library_wait(struct library_copy *library, uint32_t pid, uint64_t now_ns)
-{
-	if (library->waiters == LIBRARY_WAITERS)
-		library->waiter[LIBRARY_WAITERS - 1].pid = 0;
-	else
-		library->waiter[library->waiters++] = (struct library_waiter){ pid, now_ns };
 }
 
 static bool library_is_of(const struct library_copy *library, uint32_t pid)
@@ -374,10 +222,10 @@ static void libraries_wake(struct libraries *libraries, uint32_t pid)
 		if (!library->dormant || !library_is_of(library, pid))
 			continue;
 		library->dormant = false;
-		library_wait(library, pid, uv_hrtime());
-		library_attach(libraries, library);
+		copy_wait(library, pid, uv_hrtime());
+		copy_attach(library);
 		if (!library->busy)
-			library_tell_gaps(library);
+			copy_tell_gaps(library);
 	}
 }
 
@@ -393,12 +241,13 @@ static uint32_t libraries_free_number(const struct libraries *libraries)
 
 static int library_init_links(struct library_copy *library)
 {
-	struct libraries *libraries = library->libraries;
+	struct libraries *libraries = libraries_of(library->copies);
 	int r = 0;
 
 	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
-		if (links_init(&library->links[group], libraries->linker, libraries->links_remover,
-			       group, libraries->may_single, library->fd, &links_callbacks) < 0)
+		if (links_init(&library->links[group], libraries->copies.linker,
+			       libraries->links_remover, group, libraries->may_single, library->fd,
+			       &links_callbacks) < 0)
 			r = -ENOMEM;
 	return r;
 }
@@ -406,13 +255,13 @@ static int library_init_links(struct library_copy *library)
 static int libraries_add(struct libraries *libraries, const struct libraries_file *file,
 			 struct library_copy **ret)
 {
-	_cleanup_(library_freep) struct library_copy *library = calloc(1, sizeof(*library));
+	_cleanup_(copy_freep) struct library_copy *library = calloc(1, sizeof(*library));
 	const struct library_row *row = library_of(file->path);
 	static struct log_limit limit;
 
 	if (!library)
 		return -ENOMEM;
-	library->libraries = libraries;
+	library->copies = &libraries->copies;
 	library->device = file->device;
 	library->inode = file->inode;
 	library->user = file->user;
@@ -420,7 +269,7 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 	library->path = strdup(file->path);
 	if (library_init_links(library) < 0 || library->fd < 0 || !library->path)
 		return -ENOMEM;
-	if (libraries->count + remover_waiting(libraries->remover) / PROBE_GROUPS >=
+	if (libraries->count + remover_waiting(libraries->copies.remover) / PROBE_GROUPS >=
 	    LIMIT_LIBRARIES) {
 		if (log_allowed(&limit, 1))
 			log_warning("More than %d driver libraries, not tracing '%s'",
@@ -430,14 +279,14 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 	library->number = libraries_free_number(libraries);
 	library->needs_driver = library->dormant = row && row->by_choice;
 	if (!library->dormant)
-		library_attach(libraries, library);
+		copy_attach(library);
 	*ret = libraries->library[libraries->count++] = TAKE(library);
 	return 0;
 }
 
 void libraries_add_standing(struct libraries *libraries, const struct libraries_found *found)
 {
-	for (uint32_t i = 0; i < found->count && !libraries->closing; i++) {
+	for (uint32_t i = 0; i < found->count && !libraries->copies.closing; i++) {
 		const struct libraries_file *file = &found->file[i];
 		struct library_copy *library = libraries_find(libraries, file->device, file->inode);
 
@@ -456,7 +305,8 @@ static bool libraries_holds(const struct libraries *libraries, uint32_t pid)
  * program or ends at once: a link for each would keep the kernel busy with taking them off. */
 static int library_add_process(struct library_copy *library, uint32_t pid, uint64_t forked_ns)
 {
-	const struct libraries_callbacks *callbacks = &library->libraries->callbacks;
+	struct libraries *libraries = libraries_of(library->copies);
+	const struct libraries_callbacks *callbacks = &libraries->callbacks;
 	uint64_t from_ns = forked_ns ? forked_ns + LIMIT_FORKED_NS : 0;
 	int r = 0;
 
@@ -464,17 +314,9 @@ static int library_add_process(struct library_copy *library, uint32_t pid, uint6
 		r = links_add(&library->links[group], pid,
 			      callbacks->is_out(callbacks->data, pid, group), from_ns);
 	/* Our library may have been faster than the record of the mapping. */
-	if (r == 0 && libraries_holds(library->libraries, pid))
+	if (r == 0 && libraries_holds(libraries, pid))
 		links_watch(&library->links[PROBE_HOT], pid, false, false);
 	return r;
-}
-
-/* As whoever maps it now has it, it has a name (broker.h). */
-static void library_try_again(struct library_copy *library, const struct libraries_file *file)
-{
-	if (library->error == -ESTALE && !library->busy && !library->probes &&
-	    dup3(file->fd, library->fd, O_CLOEXEC) >= 0)
-		library_attach(library->libraries, library);
 }
 
 static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t forked_ns,
@@ -487,9 +329,9 @@ static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t fo
 	library = libraries_find(libraries, file->device, file->inode);
 	if (library) {
 		library->mapped = true;
-		library_try_again(library, file);
-		if (library->busy || library_is_put_off(library))
-			library_wait(library, pid, now_ns);
+		copy_try_again(library, file->fd);
+		if (library->busy || copy_is_put_off(library))
+			copy_wait(library, pid, now_ns);
 		return library_add_process(library, pid, forked_ns);
 	}
 	r = libraries_add(libraries, file, &library);
@@ -497,9 +339,9 @@ static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t fo
 		return r;
 	library->mapped = true;
 	if (!library->dormant)
-		library_wait(library, pid, now_ns);
+		copy_wait(library, pid, now_ns);
 	if (!library->busy)
-		library_tell_gaps(library);
+		copy_tell_gaps(library);
 	return library_add_process(library, pid, forked_ns);
 }
 
@@ -508,7 +350,7 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_
 {
 	int r;
 
-	if (libraries->closing)
+	if (libraries->copies.closing)
 		return 0;
 	r = libraries_take(libraries, pid, forked_ns, file);
 	if (r == 0)
@@ -629,7 +471,7 @@ void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t i
 		if (libraries->library[i] == library)
 			libraries->library[i] = libraries->library[--libraries->count];
 	log_info("No process maps '%s' any more, taking its probes off", library->path);
-	library_drop(library);
+	copy_drop(library);
 }
 
 struct remover *libraries_remover(const struct libraries *libraries)
@@ -639,7 +481,7 @@ struct remover *libraries_remover(const struct libraries *libraries)
 
 struct linker *libraries_linker(const struct libraries *libraries)
 {
-	return libraries->linker;
+	return libraries->copies.linker;
 }
 
 const struct library_copy *libraries_get(const struct libraries *libraries, uint32_t n)

@@ -12,11 +12,7 @@
 #include <stdint.h>
 
 #include "daemon/limits.h"
-#include "daemon/probe/linker.h"
-#include "daemon/probe/links.h"
-#include "daemon/probe/probe.h"
-
-#define LIBRARY_WAITERS 64
+#include "daemon/probe/copy.h"
 
 struct libraries;
 
@@ -31,40 +27,6 @@ enum hot_state {
 	HOT_IS_OPEN = LINKS_OPEN,
 	HOT_IS_CLOSED = LINKS_CLOSED,
 	HOT_IS_CHANGING = LINKS_CHANGING,
-};
-
-struct library_copy {
-	uint64_t device, inode;
-	char *path;
-	int fd;
-	uint32_t user;
-	bool standing;
-	bool mapped;
-	bool needs_driver;
-	bool dormant; /* so it has no probes: no process that maps it is known to map a driver */
-	uint64_t attached_ns;
-	uint32_t number; /* that its probes carry */
-	struct links links[PROBE_GROUPS];
-	struct probe_library *probes; /* NULL: could not be attached, or is being attached to */
-	int error;		      /* why not, negative errno; after -EBUSY it is tried again */
-	uint32_t keeper;	      /* then, who was in the way, if it is known */
-	bool told;		      /* of that */
-	uint64_t retry_ns;
-	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does that;
-	 * then the linker makes the links. They have `fd`, `path`, `fresh` and `error` to
-	 * themselves meanwhile. */
-	bool busy;
-	bool dropped; /* to be freed when it is not busy any more */
-	struct libraries *libraries;
-	struct probe_library *fresh;
-	uv_work_t work;
-	struct linking linking;
-	/* Who maps it and waits for the probes. */
-	uint32_t waiters;
-	struct library_waiter {
-		uint32_t pid;
-		uint64_t since_ns;
-	} waiter[LIBRARY_WAITERS];
 };
 
 struct libraries_callbacks {

@@ -85,7 +85,7 @@ class Top(Case):
         return row["busy"] > 0 and row["launches_per_s"] > 1 and device["busy"] > 0 and device["copies_per_s"] > 1
 
     def test_sizes_of_devices_in_the_probe_tier(self):
-        """That of a device that is used, by what the program was told of it; who asked only has none."""
+        """Of a device in use it is what the program learned; asking for it is no use."""
         script = ("import ctypes\n"
                   f"driver = ctypes.CDLL({library()!r})\n"
                   "size, context, address = ctypes.c_size_t(), ctypes.c_void_p(), ctypes.c_uint64()\n"

@@ -1,0 +1,177 @@
+/* Copy: reading a file, putting its probes on and telling what that came to. */
+#include "daemon/probe/copy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+
+struct library_copy *copy_free(struct library_copy *library)
+{
+	if (!library)
+		return NULL;
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+		links_release(&library->links[group], library->copies->remover);
+	probe_detach(library->probes);
+	closep(&library->fd);
+	free(library->path);
+	free(library);
+	return NULL;
+}
+
+bool copy_is_busy(const struct library_copy *library)
+{
+	bool busy = library->busy;
+
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+		busy |= library->links[group].busy;
+	return busy;
+}
+
+void copy_free_dropped(struct library_copy *library)
+{
+	if (library->dropped && !copy_is_busy(library))
+		copy_free(library);
+}
+
+void copy_drop(struct library_copy *library)
+{
+	library->dropped = true;
+	copy_free_dropped(library);
+}
+
+bool copy_is_put_off(const struct library_copy *library)
+{
+	return library->error == -EBUSY && !library->probes;
+}
+
+static void copy_log_keeper(struct library_copy *library)
+{
+	static struct log_users limit;
+
+	if (!library->told && log_allowed_user(&limit, library->user, 0))
+		log_warning("Process %u maps '%s' and keeps the lock of its memory: probes on it "
+			    "now could let no process of this host fork. They come when it has "
+			    "let go, or ended",
+			    library->keeper, library->path);
+	library->told = true;
+}
+
+/* Anybody can map files with such a name, as often as he likes. */
+static void copy_log(struct library_copy *library)
+{
+	bool other = library->error == -ENOENT || library->error == -EBADMSG;
+	static struct log_users limit;
+	struct probe_library_stats stats;
+
+	if (copy_is_put_off(library)) {
+		copy_log_keeper(library);
+		return;
+	}
+	if (!log_allowed_user(&limit, library->user,
+			      other ? library->inode ^ library->device << 40 : 0))
+		return;
+	if (other) {
+		log_info("'%s' is not a driver library, ignoring it", library->path);
+		return;
+	}
+	if (library->error < 0) {
+		log_warning_errno(library->error, "Failed to attach to '%s', not tracing it",
+				  library->path);
+		return;
+	}
+	probe_library_stats(library->probes, &stats);
+	log_info("Attached to %u functions of '%s'%s", stats.functions, library->path,
+		 stats.single_steps ? ", some of them slow: see 'tsctl status'" : "");
+}
+
+void copy_tell_gaps(struct library_copy *library)
+{
+	struct copies *copies = library->copies;
+	uint64_t now_ns = uv_hrtime();
+
+	if (copy_is_put_off(library))
+		return;
+	for (uint32_t i = 0; i < library->waiters && library->probes; i++)
+		copies->gap(copies, library->waiter[i].pid, library->waiter[i].since_ns, now_ns);
+	library->waiters = 0;
+}
+
+static void on_read(uv_work_t *work)
+{
+	struct library_copy *library = work->data;
+
+	library->error = probe_read(library->copies->probe, library->fd, library->path,
+				    library->number, &library->fresh);
+}
+
+static void on_put_on(struct linking *linking)
+{
+	struct library_copy *library = list_item(linking, struct library_copy, linking);
+
+	library->error = probe_put_on(library->fresh, library->fd, &library->keeper);
+}
+
+static void on_attached(struct linking *linking)
+{
+	struct library_copy *library = list_item(linking, struct library_copy, linking);
+	struct copies *copies = library->copies;
+
+	library->busy = false;
+	if (library->error < 0)
+		library->fresh = probe_detach(library->fresh);
+	library->probes = TAKE(library->fresh);
+	if (!copies->closing) {
+		copy_log(library);
+		copy_tell_gaps(library);
+		library->retry_ns = uv_hrtime() + COPY_RETRY_NS;
+		if (copy_is_put_off(library))
+			copies->put_off(copies);
+	}
+	for (enum probe_group group = 0; library->probes && group < PROBE_GROUPS; group++)
+		links_start(&library->links[group], library->probes);
+	copy_free_dropped(library);
+}
+
+static void on_read_done(uv_work_t *work, int status)
+{
+	struct library_copy *library = work->data;
+	struct linker *linker = library->copies->linker;
+
+	if (library->error == 0)
+		library->error = linker_add(linker, &library->linking, on_put_on, on_attached);
+	if (library->error < 0)
+		on_attached(&library->linking);
+}
+
+void copy_attach(struct library_copy *library)
+{
+	struct copies *copies = library->copies;
+
+	library->work.data = library;
+	library->busy = copies->going &&
+			uv_queue_work(copies->loop, &library->work, on_read, on_read_done) == 0;
+	if (library->busy)
+		return;
+	on_read(&library->work);
+	if (library->error == 0)
+		on_put_on(&library->linking);
+	on_attached(&library->linking);
+}
+
+/* Beyond the bound the last one stands for all others. */
+void copy_wait(struct library_copy *library, uint32_t pid, uint64_t now_ns)
+{
+	if (library->waiters == LIBRARY_WAITERS)
+		library->waiter[LIBRARY_WAITERS - 1].pid = 0;
+	else
+		library->waiter[library->waiters++] = (struct library_waiter){ pid, now_ns };
+}
+
+void copy_try_again(struct library_copy *library, int fd)
+{
+	if (library->error == -ESTALE && !library->busy && !library->probes &&
+	    dup3(fd, library->fd, O_CLOEXEC) >= 0)
+		copy_attach(library);
+}

@@ -1,0 +1,93 @@
+/* copy.h: one copy of a library that has probes, or is to have them: a file, known by device and
+ * inode.
+ *
+ * Reading it and putting probes on is done by threads; all else is on the loop.
+ */
+#ifndef TS_COPY_H
+#define TS_COPY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/base/cleanup.h"
+#include "core/base/time.h"
+#include "daemon/probe/linker.h"
+#include "daemon/probe/links.h"
+#include "daemon/probe/probe.h"
+
+#define COPY_RETRY_NS	((uint64_t)NS_PER_S) /* after it was put off */
+#define LIBRARY_WAITERS 64
+
+struct remover;
+
+/* What all copies need. */
+struct copies {
+	uv_loop_t *loop;
+	struct probe *probe;
+	struct linker *linker;
+	struct remover *remover;
+	bool going; /* by threads, else at once */
+	bool closing;
+	/* What the process called between was not seen; pid 0: of several processes. */
+	void (*gap)(struct copies *copies, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+	/* One was put off: to be attached again at its `retry_ns`. */
+	void (*put_off)(struct copies *copies);
+};
+
+struct library_copy {
+	uint64_t device, inode;
+	char *path;
+	int fd;
+	uint32_t user;
+	bool standing;
+	bool mapped;
+	bool needs_driver;
+	bool dormant; /* so it has no probes: no process that maps it is known to map a driver */
+	uint64_t attached_ns;
+	uint32_t number; /* that its probes carry */
+	struct links links[PROBE_GROUPS];
+	struct probe_library *probes; /* NULL: could not be attached, or is being attached to */
+	int error;		      /* why not, negative errno; after -EBUSY it is tried again */
+	uint32_t keeper;	      /* then, who was in the way, if it is known */
+	bool told;		      /* of that */
+	uint64_t retry_ns;
+	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does that;
+	 * then the linker makes the links. They have `fd`, `path`, `fresh` and `error` to
+	 * themselves meanwhile. */
+	bool busy;
+	bool dropped; /* to be freed when it is not busy any more */
+	struct copies *copies;
+	struct probe_library *fresh;
+	uv_work_t work;
+	struct linking linking;
+	/* Who maps it and waits for the probes. */
+	uint32_t waiters;
+	struct library_waiter {
+		uint32_t pid;
+		uint64_t since_ns;
+	} waiter[LIBRARY_WAITERS];
+};
+
+/* Not while it is busy. Takes NULL, too. */
+struct library_copy *copy_free(struct library_copy *library);
+/* Threads are at work on it, or on its links. */
+bool copy_is_busy(const struct library_copy *library);
+/* It is freed at once, or by the second when they are done. */
+void copy_drop(struct library_copy *library);
+void copy_free_dropped(struct library_copy *library);
+
+void copy_attach(struct library_copy *library);
+/* Somebody keeps the lock of his memory: held.h. */
+bool copy_is_put_off(const struct library_copy *library);
+/* Whoever maps it now has a name for it (broker.h), which it had lost. */
+void copy_try_again(struct library_copy *library, int fd);
+
+/* A process maps it, and waits for its probes. */
+void copy_wait(struct library_copy *library, uint32_t pid, uint64_t now_ns);
+/* Those have made calls that were not seen. */
+void copy_tell_gaps(struct library_copy *library);
+
+CLEANUP_DEFINE(struct library_copy, copy_free)
+
+#endif
