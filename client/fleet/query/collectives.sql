@@ -20,7 +20,7 @@ SELECT job, name, count(), sum(n), toInt64(sum(ns) / sum(n)), toInt64(quantileEx
 FROM (
 	SELECT host, boot, process, name, sum(count) AS n, sum(total_ns) AS ns
 	FROM work FINAL
-	WHERE :in_window AND :asked AND kind = 'kernel' AND name LIKE 'nccl%'
+	PREWHERE :in_window AND :asked AND kind = 'kernel' AND name LIKE 'nccl%'
 	GROUP BY host, boot, process, name
 )
 ALL INNER JOIN (

@@ -31,7 +31,7 @@ FROM (
 				toInt64(1e6 * sumIf(ns, state = 'syncing') / greatest(sum(ns), 1)) AS syncing,
 				toInt64(1e6 * sumIf(ns, state = 'idle') / greatest(sum(ns), 1)) AS idle
 			FROM busy FINAL
-			WHERE :in_window AND :asked
+			PREWHERE :in_window AND :asked
 			GROUP BY host, boot, process, device
 		)
 		ANY LEFT JOIN (
@@ -39,7 +39,7 @@ FROM (
 			FROM (
 				SELECT host, boot, process, device, kind, argMax(live_bytes, second) AS latest
 				FROM memory FINAL
-				WHERE :in_window AND :asked AND kind IN ('device', 'pool', 'physical', 'managed')
+				PREWHERE :in_window AND :asked AND kind IN ('device', 'pool', 'physical', 'managed')
 				GROUP BY host, boot, process, device, kind
 			)
 			GROUP BY host, boot, process, device

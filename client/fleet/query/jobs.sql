@@ -27,7 +27,7 @@ ALL INNER JOIN (
 	FROM (
 		SELECT host, boot, process, sumIf(ns, state = 'running') AS run, sum(ns) AS whole
 		FROM busy FINAL
-		WHERE :in_window AND :asked
+		PREWHERE :in_window AND :asked
 		GROUP BY host, boot, process
 	)
 	ALL INNER JOIN (

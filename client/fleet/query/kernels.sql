@@ -17,7 +17,7 @@ SELECT name, count(), sum(n), sum(ns), toInt64(sum(ns) / sum(n)), min(low), max(
 FROM (
 	SELECT name, host, sum(count) AS n, sum(total_ns) AS ns, min(min_ns) AS low, max(max_ns) AS high
 	FROM work FINAL
-	WHERE :in_window AND :asked AND kind = 'kernel'
+	PREWHERE :in_window AND :asked AND kind = 'kernel'
 	GROUP BY name, host
 )
 WHERE n > 0

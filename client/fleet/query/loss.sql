@@ -10,7 +10,7 @@
 --   last      time
 SELECT host, reason, sum(count), uniqExact(boot, process), toInt64(toUnixTimestamp(max(time))) * 1000000000
 FROM loss FINAL
-WHERE :in_window AND :asked
+PREWHERE :in_window AND :asked
 GROUP BY host, reason
 ORDER BY sum(count) DESC, host, reason
 LIMIT :limit

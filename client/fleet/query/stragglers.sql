@@ -32,14 +32,13 @@ FROM (
 			greatest(1.4826 * arrayReduce('medianExact', arrayMap(x -> abs(x - together), groupArray(waited_ns))),
 				0.01 * middle + 1) AS spread_together
 		FROM (
-			SELECT host, boot, process, own_ns, waited_ns,
+			SELECT host, boot, process, all_ns - waited_ns AS own_ns, waited_ns,
 				intDiv(if(known_ns = 0, toInt64(toUnixTimestamp(told)), toInt64(second) + intDiv(ahead_ns, 1000000000)), 60) AS minute
 			FROM (
 				SELECT host, boot, process, second, any(time) AS told, toStartOfHour(any(time)) AS hour,
-					toFloat64(sumIf(total_ns, name NOT LIKE 'nccl%')) AS own_ns,
-					toFloat64(sumIf(total_ns, name LIKE 'nccl%')) AS waited_ns
+					toFloat64(sum(total_ns)) AS all_ns, toFloat64(sumIf(total_ns, name LIKE 'nccl%')) AS waited_ns
 				FROM work FINAL
-				WHERE :in_window AND :of_job AND kind = 'kernel'
+				PREWHERE :in_window AND :of_job AND kind = 'kernel'
 				GROUP BY host, boot, process, second
 			)
 			ANY LEFT JOIN :clock USING (host, boot, hour)
