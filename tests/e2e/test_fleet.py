@@ -13,6 +13,7 @@ import unittest
 
 import clickhouse
 import fleet_hosts
+import grafana
 from tracesmith import BUILD, SOURCE, Result, wait_for
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
@@ -28,6 +29,24 @@ ERRORS = "select name, value from stats where severity in ('error', 'data_loss')
 COLLECTIVES = ("select p.name as who, s.ts + s.dur as left_at from slice s join process_track t on s.track_id = t.id"
                " join process p using (upid) where s.name like 'nccl%' order by s.ts")
 ARROWS = "select count(*) as n from flow f join slice a on a.id = f.slice_out join slice b on b.id = f.slice_in where a.name like 'nccl%' and b.name like 'nccl%'"
+# What each panel of Grafana's dashboards gives. Those of a window that is over have no rows, but for STANDING.
+BY_RANK, LOST = "t lowest median highest", "t reason lost"
+PANELS = {
+    "clickhouse-fleet": {
+        "Hosts": "heard silent", "Busy": "busy", "Jobs": "jobs processes", "Lost": "lost", "GPUs by state": "t state gpus", "Memory": "t kind bytes",
+        "Jobs by GPU time": "job hosts processes ranks world_size start busy gpu_hours user command",
+        "Hosts, the longest silent first": "host seen_at lag devices boots machines version",
+        "Versions": "version linux cuda_driver hosts gpus example", "Lost by reason": LOST, "Out of memory": "time host pid job rank device bytes text"},
+    "clickhouse-job": {
+        "The job": "hosts ranks world_size running",
+        "Stragglers": "job rank host pid verdict z_own z_late minutes slow own_ns median_ns late_ns",
+        "Time in collectives, by rank": BY_RANK, "Busy, by rank": BY_RANK, "GPUs by state": "t state gpus", "Memory, by rank": BY_RANK,
+        "Collectives": "job name ranks times mean_ns median_ns shortest_ns longest_ns last last_host waited_ns",
+        "Ranks": "rank host pid device running copying pending waiting syncing idle held",
+        "Kernels": "name hosts times total_ns mean_ns min_ns max_ns slowest slowest_ns",
+        "Leaks": "rank host pid verdict kind fn device kept_bytes kept bytes_per_hour certainty site",
+        "Price": "rank host pid part cost low high budget watched how", "Lost by reason": LOST, "Out of memory": "time host pid job rank device bytes text"}}
+STANDING = {"Hosts", "Jobs", "Lost", "The job", "Hosts, the longest silent first", "Versions"}
 OPS = "select category, count(*) as n from slice where category != 'loss' group by category order by category"
 
 
@@ -64,7 +83,9 @@ class Fleet:
                 ("growth", f"{at}\t77\tcuMemAlloc_v2\tdevice\t2\t{now - 300}\t{now}\tleak\t97\t123456789\t42\t5000000\t5\n"
                            f"{at}\t78\tcuMemAlloc_v2\tdevice\t2\t{now - 300}\t{now}\thealthy\t97\t1\t1\t0\t5\n"),
                 ("loss", f"{at}\t{now - 120}\t99\tring-full\t24\t1\t2\t5\n"),
-                ("incident", f"{host.key}\toom\t1\t{now - 50}\t1002\t2\t77\t1\t2\t4096\tcuMemAlloc_v2 found no memory\t5\n")):
+                ("incident", f"{host.key}\toom\t1\t{now - 50}\t1002\t2\t77\t{(host.first - host.start + now - 50) * 10**9}\t2\t4096"
+                             "\tcuMemAlloc_v2 found no memory\t5\n"),
+                ("clock", f"{host.key}\tch1\t{host.first * 10**9}\t{host.start}\t{(host.start - host.first) * 10**9}\t0\t300000\t15000\t300000\t5\n")):
             fleet_hosts.insert(cls.server, DATABASE, table, row, **cls.settings)
         cls.settle()
 
@@ -150,7 +171,7 @@ class Fleet:
 
     def test_sent_again(self):
         """The same once more, and once more when read later: nothing is counted twice."""
-        before = self.query("kernels")
+        before, shown = self.query("kernels"), self.look_at("clickhouse-job")
         self.fill(self.hosts[:3])
         told = [line.split("\t") for line in self.hosts[0].minute(0)["work"].splitlines()]
         for row in told:
@@ -161,6 +182,75 @@ class Fleet:
         after = self.query("kernels")
         self.assertNotEqual(before, after)
         self.assertEqual([(row["name"], row["count"]) for row in before], [(row["name"], row["count"]) for row in after])
+        again = self.look_at("clickhouse-job")
+        self.assertEqual(shown["GPUs by state"], again["GPUs by state"])
+        self.assertEqual([[(row["name"], row["times"]) for row in rows] for rows in (shown["Kernels"], shown["Collectives"])],
+                         [[(row["name"], row["times"]) for row in rows] for rows in (again["Kernels"], again["Collectives"])])
+
+    def look_at(self, dashboard, until=None, **variables):
+        """The rows of each panel, of an hour."""
+        until = until or int(time.time())
+        known = {"job": ["4711"], "host": [grafana.ALL], "rank": [grafana.ALL], **variables}
+        rows = {}
+        for panel in grafana.load(dashboard)["panels"]:
+            [target] = panel["targets"]
+            text = grafana.statement(target["rawSql"], known, until - 3600, until)
+            answer = json.loads(self.server.ask(text + " FORMAT JSONCompact", database=DATABASE, output_format_json_quote_64bit_integers=0))
+            names = [column["name"] for column in answer["meta"]]
+            self.assertEqual(" ".join(names), PANELS[dashboard][panel["title"]], panel["title"])
+            rows[panel["title"]] = [dict(zip(names, row)) for row in answer["data"]]
+        return rows
+
+    def test_dashboard_of_the_fleet(self):
+        seen = self.look_at("clickhouse-fleet")
+        self.assertEqual([title for title, rows in seen.items() if not rows], [])
+        self.assertEqual((seen["Lost"], round(seen["Busy"][0]["busy"], 6)), ([{"lost": 24}], 0.9))
+        self.assertGreaterEqual(seen["Hosts"][0]["heard"], 8)
+        jobs = {row["job"]: row for row in seen["Jobs by GPU time"]}
+        self.assertEqual([(jobs[job]["hosts"], jobs[job]["ranks"], round(jobs[job]["gpu_hours"] * 60)) for job in ("4711", ODD_JOB)],
+                         [(6, 24, 24 * MINUTES), (2, 8, 8 * MINUTES)])
+        self.assertEqual([(row["host"], row["bytes"]) for row in seen["Out of memory"]], [("gpu-00000", 4096)])
+        one = self.look_at("clickhouse-fleet", host=["gpu-00001", "gpu-00004"])
+        self.assertAlmostEqual(sum(row["gpus"] for row in one["GPUs by state"]), 2 * GPUS * MINUTES)
+        self.assertEqual((one["Lost by reason"], [row["host"] for row in one["Hosts, the longest silent first"]]), ([], ["gpu-00001", "gpu-00004"]))
+        before = self.look_at("clickhouse-fleet", until=self.start - 7200)
+        self.assertEqual({title for title, rows in before.items() if rows} - STANDING, set())
+
+    def test_dashboard_of_a_job(self):
+        """Its panels say what tsctl says."""
+        seen = self.look_at("clickhouse-job")
+        self.assertEqual([title for title, rows in seen.items() if not rows], [])
+        self.assertEqual(seen["The job"], [{"hosts": 6, "ranks": 24, "world_size": 24, "running": 24}])
+        self.assertAlmostEqual(sum(row["gpus"] for row in seen["GPUs by state"]), 24 * MINUTES)
+        for row in seen["Memory, by rank"] + seen["Time in collectives, by rank"] + seen["Busy, by rank"]:
+            self.assertTrue(0 < row["lowest"] <= row["median"] <= row["highest"], row)
+        self.assertTrue(all(90 << 30 <= row["lowest"] and row["highest"] < 98 << 30 for row in seen["Memory, by rank"]))
+        for title, name, columns in (("Stragglers", "stragglers", "rank host pid verdict own_ns"), ("Collectives", "collectives", "name ranks last last_host"),
+                                     ("Kernels", "kernels", "name hosts total_ns slowest"), ("Ranks", "gpus", "rank host pid device"),
+                                     ("Leaks", "leaks", "rank host pid fn verdict"), ("Price", "price", "rank host pid part"),
+                                     ("Out of memory", "incidents", "host pid rank bytes text")):
+            told = [[row[column] for column in columns.split()] for row in self.query(name, "--job", "4711")]
+            self.assertEqual(sorted([row[column] for column in columns.split()] for row in seen[title]), sorted(told), title)
+        one = self.look_at("clickhouse-job", host=[f"gpu-{SLOW // GPUS:05}", "gpu-00000"], rank=[str(SLOW), "0", "1"])
+        self.assertEqual([row["rank"] for row in one["Ranks"]], [0, 1, SLOW])
+        self.assertEqual([row["rank"] for row in one["Stragglers"]], [SLOW])
+        before = self.look_at("clickhouse-job", until=self.start - 7200)
+        self.assertEqual({title for title, rows in before.items() if rows} - STANDING, set())
+
+    def test_variables_of_dashboards(self):
+        """A name that would end a string early cannot be chosen."""
+        now, found = int(time.time()), {}
+        for dashboard in PANELS:
+            for variable in grafana.load(dashboard)["templating"]["list"][1:]:
+                text = grafana.statement(variable["query"], {"job": ["4711"]}, now - 3600, now)
+                found[dashboard, variable["name"]] = [one for [one] in json.loads(self.server.ask(text + " FORMAT JSONCompact", database=DATABASE))["data"]]
+        hosts = {f"gpu-{n:05}" for n in range(6)}
+        self.assertLessEqual(hosts, set(found["clickhouse-fleet", "host"]))
+        self.assertEqual(set(found["clickhouse-job", "host"]), hosts)
+        self.assertEqual(found["clickhouse-job", "rank"], list(range(24)))
+        self.assertIn("4711", found["clickhouse-job", "job"])
+        for names in found.values():
+            self.assertFalse(any("\\" in str(name) for name in names), names)
 
     def stored(self, block, nodes, **settings):
         """How often a block is stored that is sent by way of each of the nodes."""
