@@ -2,7 +2,6 @@
 #include "client/fleet/head.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/base/array.h"
@@ -92,4 +91,19 @@ bool head_takes(const struct head *head, const char *option)
 
 	snprintf(word, sizeof(word), " %s ", option);
 	return strstr(head->options, word);
+}
+
+static const char *type_name(const struct head *head, size_t column)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (types[i].type == head->column[column].type &&
+		    types[i].id == head->column[column].id)
+			return types[i].name;
+	return "";
+}
+
+void head_write_columns(const struct head *head, FILE *out)
+{
+	for (size_t i = 0; i < head->columns; i++)
+		fprintf(out, "%s%s %s", i ? ", " : "", head->column[i].name, type_name(head, i));
 }

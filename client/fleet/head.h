@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "client/base/options.h"
 #include "client/fleet/source.h"
@@ -31,5 +32,7 @@ struct head {
 /* -EINVAL: the file is not as it should be. */
 int head_read(const struct source *source, struct head *ret);
 bool head_takes(const struct head *head, const char *option);
+/* "host text, seen time" */
+void head_write_columns(const struct head *head, FILE *out);
 
 #endif

@@ -82,13 +82,15 @@ static int list(const struct options *options)
 
 	if (!out)
 		return -ENOMEM;
-	fputs("query\toptions\ttext\nString\tString\tString\n", out);
+	fputs("query\toptions\ttext\tcolumns\nString\tString\tString\tString\n", out);
 	for (const struct source *source = source_queries; source->name; source++) {
 		if (head_read(source, &head) < 0 || head.internal)
 			continue;
 		length = strlen(head.options);
-		fprintf(out, "%s\t%.*s\t%s\n", source->name, length ? (int)length - 2 : 0,
+		fprintf(out, "%s\t%.*s\t%s\t", source->name, length ? (int)length - 2 : 0,
 			head.options + 1, head.text);
+		head_write_columns(&head, out);
+		fputc('\n', out);
 	}
 	if (fclose(out) != 0)
 		return -ENOMEM;

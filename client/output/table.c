@@ -39,6 +39,7 @@ static const struct table_pick picks[] = {
 	  (const char *const[]){ "plus_minus_ns", "watched", NULL } },
 	{ "apis", (const char *const[]){ NULL },
 	  (const char *const[]){ "plus_minus", "watched", NULL } },
+	{ "list", (const char *const[]){ "columns", NULL }, (const char *const[]){ NULL } },
 	{ "launches", (const char *const[]){ NULL },
 	  (const char *const[]){ "plus_minus", "watched", "where", NULL } },
 	{ "leaks", (const char *const[]){ NULL },

@@ -406,6 +406,24 @@ class Fleet:
         self.assertEqual([row["machines"] for row in self.query("hosts", "--host", "gpu-00005")], [2])
 
 
+# Asks all that it is given, and says what came.
+PYTHON = """
+import datetime, json, sys
+sys.path.insert(0, sys.argv[1])
+import tracesmith
+fleet = tracesmith.fleet(tsctl=sys.argv[2])
+for name, arguments, options in json.loads(sys.stdin.read()):
+    if "ago" in options:
+        options["since"] = datetime.timedelta(seconds=options.pop("ago"))
+    try:
+        answer = getattr(fleet, name)(*arguments, **options)
+        said = {"rows": list(answer), "columns": answer.columns, "truncated": answer.truncated, "text": repr(answer)}
+    except tracesmith.Error as error:
+        said = {"error": str(error), "kind": type(error).__name__}
+    print(json.dumps(said))
+"""
+
+
 class Node(Fleet, unittest.TestCase):
     """Where no time is lost on a cluster, what happens to tables."""
 
@@ -415,6 +433,49 @@ class Node(Fleet, unittest.TestCase):
 
     def init(self, database):
         return ctl(self.server, "init", database=database)
+
+    def ask_python(self, *asked, **more):
+        package = os.path.join(BUILD, "python")
+        if not os.path.exists(os.path.join(package, "tracesmith")):
+            self.skipTest(f"no Python package in {package}: it needs protoc")
+        environment = dict(os.environ, TRACESMITH_FLEET_URL=f"{self.server.url}/{DATABASE}", **more)
+        done = subprocess.run(["/usr/bin/python3", "-B", "-c", PYTHON, package, os.path.join(BUILD, "tsctl")], input=json.dumps(asked), env=environment,
+                              capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def test_python(self):
+        """The package answers as tsctl does, and says what it says."""
+        listed = json.loads(ctl(self.server, "query", "list", "--json").out)["rows"]
+        password = {"TRACESMITH_FLEET_PASSWORD_FILE": os.path.join(self.server.directory, "password")}
+        names = [row["query"] for row in listed]
+        told = self.ask_python(*(["query", [name], {"since": "1h"}] for name in names), ["queries", [], {}], **password)
+        self.assertEqual(told.pop()["rows"], listed)
+        for name, row, answer in zip(names, listed, told):
+            self.assertEqual(answer["rows"], self.query(name), name)
+            self.assertEqual([[column, "id" if kind == "integer" and f"{column} id" in row["columns"] else kind] for column, kind in answer["columns"]],
+                             [column.split(" ") for column in row["columns"].split(", ")])
+        ranks, until, first, none, sql, empty = self.ask_python(
+            ["query", ["gpus"], {"ago": 3600, "job": "4711", "host": "gpu-00002", "rank": SLOW}],
+            ["query", ["gpus"], {"ago": 7200, "until": "1h"}],
+            ["query", ["stragglers"], {"since": 3600, "all": True, "limit": 2}], ["query", ["gpus"], {"host": ODD_HOST, "since": "1h"}],
+            ["sql", ["SELECT uniqExact(host) AS hosts, 0.5 AS half, NULL AS none, 'a\tb' AS text FROM process WHERE host LIKE 'gpu-%'"], {}],
+            ["sql", ["SELECT 1 WHERE 0"], {}], **password)
+        self.assertEqual([(row["host"], row["rank"]) for row in ranks["rows"]], [("gpu-00002", SLOW)])
+        self.assertEqual((len(first["rows"]), first["truncated"], ranks["truncated"]), (2, True, False))
+        self.assertEqual((until["rows"], none["rows"], len(none["columns"]), empty["columns"]), ([], [], 14, []))
+        self.assertIn("90 %", ranks["text"])
+        self.assertEqual((sql["rows"], sql["columns"]), ([{"hosts": 6, "half": 0.5, "none": None, "text": "a\tb"}],
+                                                         [["hosts", "integer"], ["half", "real"], ["none", "text"], ["text", "text"]]))
+        for answer, kind, part in zip(self.ask_python(
+                ["query", ["hots"], {}], ["query", ["hosts"], {"rank": 3}], ["query", ["gpus"], {"rank": -1}], ["query", ["gpus"], {"job": "a\0b"}],
+                ["sql", [" ;"], {}], ["sql", ["SELECT x"], {}], ["sql", ["SELECT sleep(3)"], {"timeout": 0.1}], ["query", ["--json"], {}], **password),
+                ("BadRequest", "BadRequest", "BadRequest", "BadRequest", "BadRequest", "Error", "Error", "BadRequest"),
+                ("did you mean 'hosts'?", "takes no --rank; it takes host since", "rank= needs a number", "NUL", "Missing statement", "x", "timed out",
+                 "Unknown query '--json'")):
+            self.assertEqual((answer.get("kind"), part in answer.get("error", "")), (kind, True), answer)
+        [denied] = self.ask_python(["query", ["hosts"], {}], TRACESMITH_FLEET_PASSWORD_FILE="")
+        self.assertEqual((denied["kind"], "it wants a password" in denied["error"]), ("Error", True), denied)
 
     def test_clocks_by_the_server_alone(self):
         """Without collectives the server's clock says how far times can be trusted."""

@@ -31,7 +31,7 @@ def _pid(pid: Optional[int]) -> Optional[int]:
     return None if pid is None else number(pid, "pid", PID_MAX)
 
 
-def _text(value: Any, name: str) -> str:
+def given_text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise BadRequest(f"{name}= needs a text (got {value!r})")
     try:
@@ -116,17 +116,17 @@ class Asker:
               device: Optional[int] = None, after: Optional[int] = None, all: bool = False) -> Answer:
         """Runs one of the queries that queries() lists. The arguments are the options of 'tsctl query'; which of them
         a query takes is in its row there."""
-        request = control.QueryRequest(name=_text(query, "query"))
+        request = control.QueryRequest(name=given_text(query, "query"))
         if pid is not None:
             request.pid = number(pid, "pid", PID_MAX)
         if user is not None:
-            request.user = _text(str(user), "user")
+            request.user = given_text(str(user), "user")
         if name is not None:
-            request.match = _text(name, "name")
+            request.match = given_text(name, "name")
         if limit is not None:
             request.limit = number(limit, "limit", 2 ** 63 - 1)
         if sort is not None:
-            request.sort = _text(sort, "sort")
+            request.sort = given_text(sort, "sort")
         if by is not None:
             if by not in _BY:
                 raise BadRequest(f"by= needs {', '.join(_BY[:-1])} or {_BY[-1]} (got {by!r})")
@@ -157,7 +157,7 @@ class Asker:
 
     def sql(self, text: str, *, limit: Optional[int] = None, timeout: Optional[Duration] = None) -> Answer:
         """Runs one SELECT: docs/tables.md has the tables."""
-        if not _text(text, "text").strip(" \t\r\n;"):
+        if not given_text(text, "text").strip(" \t\r\n;"):
             raise BadRequest("Missing statement: sql('SELECT ...')")
         request = control.SqlRequest(text=text)
         if limit is not None:

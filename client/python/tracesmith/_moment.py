@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import datetime, timedelta
 from typing import Union
 
@@ -49,3 +50,9 @@ def moment_ns(value: Moment, name: str, now_ns: int, wall_offset_ns: int) -> int
     else:
         ns = now_ns - duration_ns(when, name)
     return max(ns, 1)
+
+
+def utc(wall_ns: int) -> str:
+    """A time since 1970 as tsctl takes it where TZ is UTC0."""
+    seconds, ns = divmod(wall_ns, 10 ** 9)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{ns:09d}"

@@ -6,17 +6,11 @@ import signal
 import socket as socket_module
 import subprocess
 import tempfile
-import time
 from typing import Any, List, Optional, Tuple
 
 from ._errors import Error, Unavailable
+from ._moment import utc
 from ._recording import Recording, find_tsctl, said
-
-
-def _utc(begin_ns: int, wall_offset_ns: int) -> str:
-    """A time of the daemon's clock, to the nanosecond."""
-    seconds, ns = divmod(begin_ns + wall_offset_ns, 10 ** 9)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{ns:09d}"
 
 
 class Record:
@@ -29,7 +23,7 @@ class Record:
         #: what tsctl had to say, once it is over
         self.notes: List[str] = []
         command = [self._program, "record", "--socket", socket, "--output", self.path, *whom,
-                   "--since", _utc(*begin), "--duration", "eof"]
+                   "--since", utc(sum(begin)), "--duration", "eof"]
         # It ends with us, whatever happens; when we say so, even if a child of ours has the socket open, too.
         self._end, theirs = socket_module.socketpair()
         try:
