@@ -10,6 +10,8 @@ int fleet_init(const struct options *options);
 int fleet_query(const struct options *options, const char *name);
 /* One trace of all processes that are asked for. */
 int fleet_export(const struct options *options);
+/* Asks hosts for a window of single operations. */
+int fleet_request(const struct options *options);
 int fleet_sql(const struct options *options, const char *statement);
 
 #endif

@@ -347,6 +347,37 @@ int clickhouse_wall_offset(struct clickhouse *server, const char *boot_id, int64
 	return sscanf(server->answer, "%" SCNd64, ret) == 1 ? 0 : -ENOENT;
 }
 
+int clickhouse_request(struct clickhouse *server, uint64_t after, struct clickhouse_request *ret)
+{
+	_cleanup_(freep) char *host = quote(server->settings->host), *statement = NULL;
+	int64_t seconds, time;
+	int r;
+
+	/* All of them with one window, by the server's clock alone. */
+	if (!host ||
+	    asprintf(
+		    &statement,
+		    "SELECT max(toInt64(toUnixTimestamp(now())) - toUnixTimestamp(time) + seconds),"
+		    " toInt64(max(toUnixTimestamp(time))) FROM %s.request WHERE host = '%s'"
+		    " AND time > toDateTime(%" PRIu64 ") AND time >= now() - %d"
+		    " AND time <= now() FORMAT TabSeparatedRaw",
+		    server->settings->database, host, after, SETTINGS_WINDOW_MAX_S) < 0) {
+		statement = NULL;
+		return fail(server, -ENOMEM, "Not enough memory");
+	}
+	r = ask(server, statement);
+	if (r < 0)
+		return r;
+	if (sscanf(server->answer, "%" SCNd64 "\t%" SCNd64, &seconds, &time) != 2)
+		return fail(server, -EPROTO, "%s does not say what is asked for",
+			    clickhouse_url(server));
+	if (seconds > SETTINGS_WINDOW_MAX_S)
+		seconds = SETTINGS_WINDOW_MAX_S;
+	ret->seconds = seconds < 0 ? 0 : (uint64_t)seconds;
+	ret->time = time < 0 ? 0 : (uint64_t)time;
+	return 0;
+}
+
 int clickhouse_time(struct clickhouse *server, struct offset_exchange *ret,
 		    char name[OFFSET_SERVER_BYTES])
 {
@@ -447,6 +478,8 @@ static int check_tables(struct clickhouse *server)
 			r = check_column(server, &tables[i], column->name,
 					 rowbinary_name(column->type));
 	}
+	if (r == 0 && server->settings->windows)
+		r = check_column(server, &(struct table){ .name = "request" }, "seconds", "UInt32");
 	return r;
 }
 

@@ -29,6 +29,13 @@ int clickhouse_insert(struct clickhouse *server, const struct parcel *parcel,
 /* host.wall_offset_ns of the boot. -ENOENT: it is not known there. */
 int clickhouse_wall_offset(struct clickhouse *server, const char *boot_id, int64_t *ret);
 
+/* What this host is asked for by rows newer than `after` (a time of the server's): a window of
+ * `seconds`, 0: nothing, and the time of the newest of them. */
+struct clickhouse_request {
+	uint64_t seconds, time;
+};
+int clickhouse_request(struct clickhouse *server, uint64_t after, struct clickhouse_request *ret);
+
 /* Asks for its time, and its name by itself. */
 int clickhouse_time(struct clickhouse *server, struct offset_exchange *ret,
 		    char name[OFFSET_SERVER_BYTES]);

@@ -14,7 +14,8 @@
 #define BYTES 8192
 
 /* clang-format off */
-#define NUMBERS(X) X(minute) X(known) X(told_ns) X(minutes) X(rows) X(bytes) X(lost_s) X(sent_time)
+#define NUMBERS(X)                                                                                 \
+	X(minute) X(known) X(told_ns) X(minutes) X(rows) X(bytes) X(lost_s) X(sent_time) X(request)
 /* clang-format on */
 
 static int take_line(struct cursor *cursor, const char *line)

@@ -19,6 +19,7 @@ struct cursor {
 	/* Since the state folder is there: */
 	uint64_t minutes, rows, bytes, lost_s;
 	uint64_t sent_time; /* when the last one was, of CLOCK_REALTIME in seconds */
+	uint64_t request;   /* of the fleet, up to which all were taken up: a time of its server */
 	struct cursor_sum {
 		uint64_t minute, sum;
 	} sum[CURSOR_SUMS]; /* of those that were shipped last; by minute modulo */

@@ -114,8 +114,8 @@ static int run(const struct arguments *arguments, struct settings *settings)
 	int r;
 
 	if (arguments->window_ns)
-		return window_ship(settings, arguments->window_ns) < 0 ? EXIT_FAILURE
-								       : EXIT_SUCCESS;
+		return window_ship(settings, -1, arguments->window_ns) < 0 ? EXIT_FAILURE
+									   : EXIT_SUCCESS;
 	r = ship_new(settings, arguments->state, arguments->status, &ship);
 	if (r == 0 && arguments->check) {
 		r = ship_check(ship);

@@ -14,6 +14,7 @@
 #include "core/base/time.h"
 
 #define NAME	    "parcel"
+#define UNNAMED	    "window" /* until it is open */
 #define OPS_PART_NS (5 * NS_PER_S)
 
 struct parcel *parcel_free(struct parcel *parcel)
@@ -227,10 +228,22 @@ static int write_all(struct maker *maker, struct source *source)
 	return r < 0 ? r : write_head(maker);
 }
 
-int parcel_make_unnamed(struct source *source, const struct parcel_plan *plan, struct parcel **ret)
+static FILE *open_unnamed(int folder)
+{
+	int fd = openat(folder, UNNAMED, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	FILE *out = fd < 0 ? NULL : fdopen(fd, "w+");
+
+	if (!out)
+		closep(&fd);
+	unlinkat(folder, UNNAMED, 0);
+	return out;
+}
+
+int parcel_make_unnamed(int folder, struct source *source, const struct parcel_plan *plan,
+			struct parcel **ret)
 {
 	_cleanup_(parcel_freep) struct parcel *parcel = calloc(1, sizeof(*parcel));
-	struct maker maker = { .plan = plan, .out = tmpfile() };
+	struct maker maker = { .plan = plan, .out = folder < 0 ? tmpfile() : open_unnamed(folder) };
 	int r;
 
 	if (!parcel)

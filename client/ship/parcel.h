@@ -38,8 +38,10 @@ int parcel_open(int folder, struct parcel **ret);
 struct parcel *parcel_free(struct parcel *parcel);
 /* Writes the file. What fails says why in source->why; a full disk is -ENOSPC. */
 int parcel_make(int folder, struct source *source, const struct parcel_plan *plan);
-/* The same without a name: it is gone when it is closed. */
-int parcel_make_unnamed(struct source *source, const struct parcel_plan *plan, struct parcel **ret);
+/* The same without a name, in the folder or, with -1, where temporary files are: it is gone when it
+ * is closed. */
+int parcel_make_unnamed(int folder, struct source *source, const struct parcel_plan *plan,
+			struct parcel **ret);
 /* From the first block again. */
 void parcel_rewind(struct parcel *parcel);
 /* 1: a block; 0: the end; -EBADMSG. */

@@ -43,6 +43,9 @@ static const struct row {
 	  "Replicas that must have rows before they count as shipped; 0: the one that got them." },
 	{ "host", AT(host), "", "Name of this host; none: as the kernel has it." },
 	{ "socket", AT(socket), TS_PATH_CONTROL_SOCKET, "The daemon's control socket." },
+	{ "windows", AT(windows_text), "no",
+	  "Whether whoever may insert into the fleet's table 'request' gets single operations of\n"
+	  "this host, of ten minutes at most and once a minute: yes or no." },
 };
 
 struct reading {
@@ -248,6 +251,9 @@ int settings_read(const char *path, const char *socket, struct settings *ret,
 	if (units_parse_count(ret->quorum_text, &ret->quorum) < 0 || ret->quorum > QUORUM_MAX)
 		return fail(why, -EINVAL, "quorum needs a number from 0 to %d (got '%s')",
 			    QUORUM_MAX, ret->quorum_text);
+	ret->windows = strcmp(ret->windows_text, "yes") == 0;
+	if (!ret->windows && strcmp(ret->windows_text, "no") != 0)
+		return fail(why, -EINVAL, "windows needs yes or no (got '%s')", ret->windows_text);
 	r = take_urls(ret, why);
 	if (r == 0)
 		r = take_name(ret, why);

@@ -2,6 +2,7 @@
 #ifndef TS_CLIENT_SHIP_SETTINGS_H
 #define TS_CLIENT_SHIP_SETTINGS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -9,19 +10,22 @@
 #define SETTINGS_URLS_MAX   16
 #define SETTINGS_WHY_BYTES  512
 #define SETTINGS_SECRET_MAX 1024
+/* Of single operations that are sent at once. */
+#define SETTINGS_WINDOW_MAX_S 600
 
 enum compression { COMPRESSION_NONE, COMPRESSION_GZIP, COMPRESSION_ZSTD };
 
 struct settings {
 	char *url, *database, *user, *password_file;
 	char *ca_file, *certificate_file, *key_file;
-	char *host, *socket, *compression_name, *quorum_text;
+	char *host, *socket, *compression_name, *quorum_text, *windows_text;
 	/* Made of these: */
 	char *urls[SETTINGS_URLS_MAX]; /* without a slash at the end */
 	size_t url_count;
 	char password[SETTINGS_SECRET_MAX];
 	enum compression compression;
 	uint64_t quorum;
+	bool windows; /* the fleet may ask for them */
 };
 
 /* Reads the file, and the files that it names; `socket`: instead of its own, NULL: none. -EINVAL

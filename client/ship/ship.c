@@ -21,6 +21,7 @@
 #include "client/ship/source.h"
 #include "client/ship/status.h"
 #include "client/ship/sync.h"
+#include "client/ship/window.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
 
@@ -28,6 +29,7 @@
 #define RETRY_LAST_S  60
 #define LOOK_S	      5 /* for the end of a minute */
 #define SAY_AGAIN_S   3600
+#define REQUEST_S     60 /* how often it looks what the fleet asks for */
 
 struct ship {
 	const struct settings *settings;
@@ -46,7 +48,8 @@ struct ship {
 	uint64_t said_ns; /* when the trouble was logged */
 	struct machine machine;
 	struct offset offset;
-	uint64_t sync_ns; /* when the clocks are compared again */
+	uint64_t sync_ns;    /* when the clocks are compared again */
+	uint64_t request_ns; /* when it looks again what the fleet asks for */
 };
 
 /* What is wrong now, in one sentence; the same one is logged again after an hour only. */
@@ -86,6 +89,7 @@ static void tell(struct ship *ship)
 	status->rows = cursor->rows;
 	status->bytes = cursor->bytes;
 	status->lost_s = cursor->lost_s;
+	status->window_time = cursor->request;
 	if (*ship->status_path && status_write(ship->status_path, status) < 0)
 		log_debug("Cannot write %s", ship->status_path);
 }
@@ -325,6 +329,29 @@ static int turn(struct ship *ship, bool open)
 	return r == 0 ? send_parcel(ship) : r;
 }
 
+/* Taken up before it starts, so that none starts twice, not even with the next process. */
+static void serve(struct ship *ship)
+{
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	struct clickhouse_request request;
+
+	if (!ship->settings->windows || !*ship->cursor.boot_id || now_ns < ship->request_ns)
+		return;
+	ship->request_ns = now_ns + REQUEST_S * NS_PER_S;
+	if (clickhouse_request(ship->server, ship->cursor.request, &request) < 0) {
+		log_debug("Cannot ask what is wanted: %s", clickhouse_why(ship->server));
+		return;
+	}
+	if (!request.seconds)
+		return;
+	ship->cursor.request = request.time;
+	if (cursor_write(ship->folder, &ship->cursor) < 0)
+		return;
+	log_info("The fleet asks for the operations of the last %" PRIu64 " s", request.seconds);
+	if (window_ship(ship->settings, ship->folder, request.seconds * NS_PER_S) == 0)
+		ship->status.windows++;
+}
+
 static void be_well(struct ship *ship)
 {
 	if (*ship->status.trouble)
@@ -375,6 +402,8 @@ int ship_run(struct ship *ship, bool once)
 			ship->status.retries++;
 		if (r == 0)
 			continue;
+		if (r > 0)
+			serve(ship);
 		tell(ship);
 		sleep(r < 0 ? ship->retry_s : wait_s(ship));
 		if (r < 0)

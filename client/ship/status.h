@@ -18,7 +18,9 @@
 	X(rows, "likewise")                                                                        \
 	X(bytes, "likewise, as sent")                                                              \
 	X(retries, "since the start")                                                              \
-	X(lost_s, "seconds that the daemon's store deleted before they were shipped")
+	X(lost_s, "seconds that the daemon's store deleted before they were shipped")              \
+	X(windows, "that the fleet asked for and got, since the start")                            \
+	X(window_time, "when the last was asked for that was taken up, in seconds since 1970")
 
 struct status {
 	char url[STATUS_TEXT_BYTES];

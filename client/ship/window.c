@@ -16,6 +16,7 @@
 
 struct window {
 	const struct settings *settings;
+	int folder;
 	struct source source;
 	struct clickhouse *server;
 	struct machine machine;
@@ -60,7 +61,7 @@ static int make(struct window *window, uint64_t length_ns)
 	clickhouse_forget_why(window->server);
 	plan.version = window->source.connection.hello.version;
 	plan.clock_known = offset_estimate(&window->offset, &plan.clock);
-	r = parcel_make_unnamed(&window->source, &plan, &window->parcel);
+	r = parcel_make_unnamed(window->folder, &window->source, &plan, &window->parcel);
 	return r < 0 ? failed(window, r) : 0;
 }
 
@@ -85,9 +86,9 @@ static int send_all(struct window *window, uint64_t *ret_ops)
 	return r < 0 ? failed(window, r) : 0;
 }
 
-int window_ship(const struct settings *settings, uint64_t length_ns)
+int window_ship(const struct settings *settings, int folder, uint64_t length_ns)
 {
-	_cleanup_(window_done) struct window window = { .settings = settings };
+	_cleanup_(window_done) struct window window = { .settings = settings, .folder = folder };
 	uint64_t ops;
 	int r = clickhouse_new(settings, &window.server);
 
@@ -108,5 +109,6 @@ int window_ship(const struct settings *settings, uint64_t length_ns)
 	if (r == 0)
 		printf("Sent %" PRIu64 " operations to %s as host '%s'\n", ops,
 		       clickhouse_url(window.server), settings->host);
+	fflush(stdout); /* of one that goes on */
 	return r;
 }

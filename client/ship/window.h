@@ -8,9 +8,10 @@
 #include "client/ship/settings.h"
 #include "core/base/time.h"
 
-#define WINDOW_MAX_NS (600 * (uint64_t)NS_PER_S)
+#define WINDOW_MAX_NS (SETTINGS_WINDOW_MAX_S * (uint64_t)NS_PER_S)
 
-/* What fails is logged, what was sent printed. */
-int window_ship(const struct settings *settings, uint64_t length_ns);
+/* It is put together in the folder or, with -1, where temporary files are. What fails is logged,
+ * what was sent printed. */
+int window_ship(const struct settings *settings, int folder, uint64_t length_ns);
 
 #endif

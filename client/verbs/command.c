@@ -219,7 +219,7 @@ const struct command command_table[] = {
 	  "Example: tsctl serve --token /etc/tracesmith/web-token --listen 127.0.0.1:9700\n"
 	  "Example: tsctl serve --listen 0.0.0.0 --tls /etc/ssl/private/gpu1.pem\n",
 	  cmd_serve },
-	{ "fleet", "init|query NAME|export|sql STATEMENT",
+	{ "fleet", "init|query NAME|export|window|sql STATEMENT",
 	  "ask many hosts, whose data is in one ClickHouse",
 	  OPTIONS_TABLE | OPTIONS_FLEET | OPTION(WIDE) | OPTIONS_WINDOW | OPTION(LIMIT) |
 		  OPTION(TIMEOUT) | OPTION(CLUSTER) | OPTION(JOB) | OPTION(HOST) | OPTION(RANK) |
@@ -228,13 +228,14 @@ const struct command command_table[] = {
 	  "'init' makes the tables or brings them up to date; --cluster puts them on all nodes of\n"
 	  "one. 'query list' lists the queries and the options that each takes, 'sql' runs a\n"
 	  "statement that only reads. 'export' writes one trace of all ranks of a job, from the\n"
-	  "operations that 'tsctl ship window' has sent on their hosts. Without --url and\n"
-	  "--password-file, $TRACESMITH_FLEET_URL and $TRACESMITH_FLEET_PASSWORD_FILE say where\n"
-	  "the server is.\n"
+	  "operations that 'tsctl ship window' has sent on their hosts; 'window' asks those hosts\n"
+	  "for them that allow it. Without --url and --password-file, $TRACESMITH_FLEET_URL and\n"
+	  "$TRACESMITH_FLEET_PASSWORD_FILE say where the server is.\n"
 	  "Example: tsctl fleet init --url http://ch1:8123 --password-file ~/.fleet --cluster "
 	  "gpus\n"
 	  "Example: tsctl fleet query stragglers --job 4711 --since 1h\n"
-	  "Example: tsctl fleet export --perfetto --job 4711 --since 1m -o job.perfetto\n"
+	  "Example: tsctl fleet window --job 4711 --since 30s\n"
+	  "Example: tsctl fleet export --perfetto --job 4711 --since 5m -o job.perfetto\n"
 	  "Example: tsctl fleet sql \"SELECT host, count() FROM process GROUP BY host\"\n",
 	  cmd_fleet },
 	{ "answer", "F.sbt", "answer another program's requests about a recording", 0, 1, 1,

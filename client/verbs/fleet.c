@@ -21,12 +21,15 @@ int cmd_fleet(const struct options *options, int count, char **argument)
 		return fleet_sql(options, argument[1]);
 	if (strcmp(what, "export") == 0 && count == 1)
 		return fleet_export(options);
+	if (strcmp(what, "window") == 0 && count == 1)
+		return fleet_request(options);
 	if (strcmp(what, "query") == 0 || strcmp(what, "sql") == 0)
 		complain("Missing argument: see 'tsctl fleet --help'");
-	else if (init || strcmp(what, "export") == 0)
+	else if (init || strcmp(what, "export") == 0 || strcmp(what, "window") == 0)
 		complain("Too many arguments: see 'tsctl fleet --help'");
 	else
-		complain("'%s' is none of init, query, export and sql: see 'tsctl fleet --help'",
+		complain("'%s' is none of init, query, export, window and sql: see 'tsctl fleet "
+			 "--help'",
 			 what);
 	return EXIT_USAGE;
 }

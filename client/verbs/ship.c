@@ -92,6 +92,11 @@ static void fill(struct report *report, const struct status *status)
 	add_number(report, "bytes", status->bytes, units_bytes(text, (int64_t)status->bytes),
 		   false);
 	add_number(report, "retries", status->retries, NULL, false);
+	if (status->windows) {
+		add_number(report, "windows", status->windows, NULL, false);
+		add_number(report, "window_asked", status->window_time,
+			   units_time(text, (int64_t)(status->window_time * NS_PER_S)), false);
+	}
 	add_number(report, "lost_seconds", status->lost_s, NULL, status->lost_s > 0);
 }
 

@@ -62,13 +62,14 @@ def ctl(server, *arguments, database=DATABASE, password=clickhouse.PASSWORD):
 class Fleet:
     """What must hold on every server. `start` is the minute in which the made-up hosts begin."""
     cluster, settings = (), {}
+    STEPS = ["001-tables.sql", "002-clocks-and-ops.sql", "003-requests.sql"]
 
     @classmethod
     def setUpClass(cls):
         cls.server = cls.bring_up()
         first = ctl(cls.server, "init", *cls.cluster)
         assert first.code == 0, first.err
-        assert "applied 001-tables.sql" in first.out and "applied 002-clocks-and-ops.sql" in first.out, first.out
+        assert [line.split()[1] for line in first.out.splitlines() if line.startswith("applied")] == cls.STEPS, first.out
         cls.settle()
         cls.start = int(time.time()) // 60 * 60 - 60 * (MINUTES + 1)
         hosts = [fleet_hosts.Host(n, 6, cls.start, GPUS, slow={SLOW: 1.15}, late={LATE: 3}) for n in range(6)]
@@ -361,17 +362,35 @@ class Fleet:
         self.assertEqual(ctl(self.server, "init", *self.cluster, database="upgraded").code, 0)
         text = dict(fleet_hosts.Host(1, 1, self.start).identity(self.start))["host"]
         fleet_hosts.insert(self.server, "upgraded", "host", text, **self.settings)
-        for table in ("op", "clock"):
+        for table in ("op", "clock", "request"):
             for name in (table, f"{table}_local")[:2 if on else 1]:
                 self.server.ask(f"DROP TABLE upgraded.{name}{on}")
-        self.server.ask(f"ALTER TABLE upgraded.version{'_local' if on else ''}{on} DELETE WHERE version = 2")
+        self.server.ask(f"ALTER TABLE upgraded.version{'_local' if on else ''}{on} DELETE WHERE version > 1")
         wait_for("version 1", lambda: self.server.rows("SELECT max(version) FROM upgraded.version") == [["1"]])
-        self.refused(ctl(self.server, "query", "hosts", database="upgraded"), "has version 1, and this tsctl asks version 2: run 'tsctl fleet init'")
+        self.refused(ctl(self.server, "query", "hosts", database="upgraded"), "has version 1, and this tsctl asks version 3: run 'tsctl fleet init'")
         again = ctl(self.server, "init", *self.cluster, database="upgraded")
-        self.assertEqual((again.code, again.out.count("applied"), again.out.count("applied 002")), (0, 1, 1), again.err)
+        self.assertEqual((again.code, re.findall("applied (.*)", again.out)), (0, self.STEPS[1:]), again.err)
         self.assertEqual(self.server.rows("SELECT host FROM upgraded.host"), [["gpu-00001"]])
-        for table in ("op", "clock"):
+        for table in ("op", "clock", "request"):
             self.assertEqual(self.server.rows(f"SELECT count() FROM upgraded.{table}"), [["0"]])
+
+    def test_window(self):
+        """Hosts that have such processes are asked, and no others."""
+        def asked():
+            self.settle()
+            told = self.server.ask("SELECT host, seconds, asked_by FROM request FINAL FORMAT JSONCompact", database=DATABASE)
+            return [tuple(row) for row in json.loads(told)["data"]]
+        self.refused(ctl(self.server, "window", "--job", "4711"), "Give --since", code=2)
+        self.refused(ctl(self.server, "window", "--since", "30s"), "Give --job or --host", code=2)
+        self.refused(ctl(self.server, "window", "--job", "4711", "--since", "11m"), "at most 10 minutes ago", code=2)
+        self.refused(ctl(self.server, "window", "--job", "no such", "--since", "30s"), "No host that ships now has such a process")
+        self.assertEqual(asked(), [])
+        for arguments, count in ((("--job", "4711"), 6), (("--host", f"{ODD_HOST}1"), 1), (("--job", "4711", "--rank", SLOW), 1)):
+            result = ctl(self.server, "window", "--since", "30s", *arguments)
+            self.assertEqual((result.code, f"Asked {count} hosts" in result.out), (0, True), result.out + result.err)
+        told = asked()
+        self.assertEqual(set(told), {(host, 30, "default") for host in (*(f"gpu-{n:05}" for n in range(6)), f"{ODD_HOST}1")})
+        self.assertIn(len(told), (7, 8))  # in one second, two are one
 
     def test_sql(self):
         result = ctl(self.server, "sql", "--json", "SELECT uniqExact(host) AS hosts, 'a\\tb' AS text, NULL AS none FROM process")
@@ -518,7 +537,7 @@ class Node(Fleet, unittest.TestCase):
     def test_newer(self):
         self.assertEqual(self.init("newer").code, 0)
         self.server.ask("INSERT INTO newer.version VALUES (99, now(), 'tsctl 9')")
-        self.refused(self.init("newer"), "has version 99, and this tsctl knows 2")
+        self.refused(self.init("newer"), "has version 99, and this tsctl knows 3")
 
     def test_no_clickhouse(self):
         class Other(http.server.BaseHTTPRequestHandler):

@@ -12,9 +12,10 @@ import time
 import unittest
 import urllib.parse
 
+import clickhouse
 import rowbinary
 import tracesmith
-from tracesmith import BUILD, SOURCE, run, wait_for
+from tracesmith import BUILD, SOURCE, run, wait_for, workload
 
 SHIP = os.path.join(BUILD, "tracesmith-ship")
 PASSWORD = "it's secret"
@@ -291,6 +292,49 @@ class Ship(tracesmith.Case):
         self.assertEqual((result.returncode, result.stderr.count("\n")), (1, 1))
         self.assertIn("No daemon listens on", result.stderr)
 
+    def sleeps(self, pid):
+        """In clock_nanosleep: it has told how it goes, and has nothing to do."""
+        with open(f"/proc/{pid}/syscall") as file:
+            return file.read().startswith("230 ")
+
+    def test_a_window_that_the_fleet_asks_for(self):
+        """Of a real server; a host that does not allow it does not even look."""
+        node = clickhouse.modern()
+        self.addCleanup(node.kill)
+        self.write(self.password, clickhouse.PASSWORD, 0o600)
+
+        def fleet(*arguments):
+            result = self.daemon.ctl("fleet", *arguments, "--url", f"{node.url}/tracesmith", "--password-file", self.password)
+            self.assertEqual(result.code, 0, result.err)
+            return result.out
+
+        def told(name):
+            result = self.daemon.ctl("ship", "status", self.state + ".status", "--json")
+            return next((row["number"] for row in json.loads(result.out)["rows"] if row["name"] == name), None) if result.code == 0 else None
+        fleet("init")
+        waiting = workload("loop", "--seconds", "600", "--pace-ms", "20")
+        self.addCleanup(self.end, waiting)
+        wait_for("its calls", lambda: self.daemon.query("apis", "--pid", waiting.pid))
+        self.configure(url=node.url)
+        self.ship_all()
+        self.assertIn("Asked 1 hosts", fleet("window", "--host", "node 'é'", "--since", "5m"))
+        # The next process does not take up what this one did.
+        for more, count in (("", None), ("windows = yes\n", 1), ("windows = yes\n", None)):
+            self.configure(url=node.url, more=more)
+            shipper = subprocess.Popen(self.arguments())
+            try:
+                if count:
+                    wait_for("the window", lambda: told("windows") == count)
+                wait_for("the shipper to sleep", lambda: self.sleeps(shipper.pid))
+                self.assertEqual(told("windows"), count)
+            finally:
+                shipper.kill()
+                shipper.wait()
+            if more:
+                self.assertGreater(int(node.rows("SELECT count() FROM tracesmith.op WHERE fn = 'cuLaunchKernel'")[0][0]), 0)
+            else:
+                self.assertEqual(node.rows("SELECT count() FROM tracesmith.op"), [["0"]])
+
     def test_one_sentence_for_each_mistake(self):
         def says(sentence, code=1):
             result = self.ship("--check")
@@ -303,6 +347,8 @@ class Ship(tracesmith.Case):
         says(r"url needs http:// or https:// and a host \(got 'clickhouse.example:8123'\)", 78)
         self.configure(more="compresion = gzip\n")
         says("There is no setting 'compresion'", 78)
+        self.configure(more="windows = maybe\n")
+        says(r"windows needs yes or no \(got 'maybe'\)", 78)
         self.configure()
         os.chmod(self.password, 0o644)
         says(r"Others may use the password in \S+ \(mode 0644\): chmod 0600 it", 78)

@@ -390,7 +390,7 @@ static int make_of(const struct parcel_plan *of, size_t gone_after, struct parce
 	daemon.fd = pair[1];
 	connection_init(&source.connection, pair[0]);
 	assert_int_equal(pthread_create(&thread, NULL, run_daemon, &daemon), 0);
-	r = ret ? parcel_make_unnamed(&source, of, ret) : parcel_make(folder, &source, of);
+	r = ret ? parcel_make_unnamed(-1, &source, of, ret) : parcel_make(folder, &source, of);
 	source_close(&source);
 	pthread_join(thread, NULL);
 	return r;
