@@ -240,10 +240,11 @@ static int explain_curl(struct clickhouse *server, CURLcode code)
 /* The first line of what it says, without the rest of what only its developers read. */
 static const char *said(const struct clickhouse *server, char text[SAID_BYTES])
 {
-	const char *from = strstr(server->answer, "DB::Exception: ");
+	/* DB::Exception, DB::ErrnoException, Coordination::Exception … */
+	const char *from = strstr(server->answer, "Exception: ");
 	const char *end;
 
-	from = from ? from + strlen("DB::Exception: ") : server->answer;
+	from = from ? from + strlen("Exception: ") : server->answer;
 	end = strstr(from, ", e.what()");
 	snprintf(text, SAID_BYTES, "%.*s", end ? (int)(end - from) : (int)strcspn(from, "\r\n"),
 		 from);
@@ -278,6 +279,9 @@ static int explain_answer(struct clickhouse *server, long status)
 	default:
 		break;
 	}
+	/* Which of its errors that is depends on what it was about to write. */
+	if (strstr(server->answer, "No space left on device"))
+		return fail(server, -ENOSPC, "The disk of %s is full: %s", url, said(server, text));
 	if (status == 401 || status == 403)
 		return fail(server, -EACCES, "%s does not accept user '%s' with this password", url,
 			    server->settings->user);
@@ -560,7 +564,8 @@ int clickhouse_insert(struct clickhouse *server, const struct parcel *parcel,
 	curl_easy_setopt(server->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)block->bytes);
 	r = run(server, url);
 	curl_easy_setopt(server->curl, CURLOPT_HTTPHEADER, server->headers);
-	if (r == -ECONNREFUSED || r == -ETIMEDOUT || r == -EIO)
+	/* Another one may have a disk that is not full, or reach the rest of the cluster. */
+	if (r < 0)
 		server->url = (server->url + 1) % server->settings->url_count;
 	return r;
 }

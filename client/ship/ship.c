@@ -273,7 +273,25 @@ static int finish_parcel(struct ship *ship)
 	}
 	parcel_remove(ship->folder);
 	ship->parcel = parcel_free(ship->parcel);
+	/* Rows are bytes without types: a table that was changed meanwhile would take them for
+	 * others. */
+	ship->checked = false;
 	return 0;
+}
+
+/* To the first server that takes it. */
+static int insert(struct ship *ship, const struct parcel_block *block, const char *token)
+{
+	size_t tries = ship->settings->url_count;
+	int r;
+
+	do {
+		r = ship->checked ? 0 : clickhouse_check(ship->server);
+		if (r == 0)
+			r = clickhouse_insert(ship->server, ship->parcel, block, token);
+		ship->checked = r == 0;
+	} while (r < 0 && --tries);
+	return r;
 }
 
 /* From where it stopped: blocks before have arrived. */
@@ -295,10 +313,9 @@ static int send_parcel(struct ship *ship)
 		snprintf(token, sizeof(token), "%s/%s/%" PRIu64 "/%s/%" PRIu32,
 			 ship->settings->host, parcel->boot_id, parcel->told_ns, block.table,
 			 block.number);
-		r = clickhouse_insert(ship->server, parcel, &block, token);
+		r = insert(ship, &block, token);
 		if (r < 0) {
 			*parcel = before;
-			ship->checked = false;
 			return trouble(ship, r, clickhouse_why(ship->server));
 		}
 	}
