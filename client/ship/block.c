@@ -224,7 +224,7 @@ int maker_lost(struct maker *maker)
 		const char *reason;
 		uint64_t from, to, count; /* seconds */
 	} losses[] = {
-		{ "retention", plan->lost_from, plan->lost_to, plan->lost_to - plan->lost_from },
+		{ "retention", plan->lost_from, plan->lost_to, plan->lost_s },
 		{ "too-many-rows", minute_s, minute_s + PARCEL_SECONDS, maker->cut },
 	};
 	int r = 0;

@@ -205,7 +205,7 @@ static int write_head(struct maker *maker)
 		.wall_offset_ns = plan->wall_offset_ns,
 		.newest = (uint64_t)maker->newest,
 		.told_ns = plan->told_ns,
-		.lost_s = plan->lost_to - plan->lost_from,
+		.lost_s = plan->lost_s,
 		.rows = maker->rows,
 		.bytes = maker->bytes,
 		.blocks = maker->blocks,

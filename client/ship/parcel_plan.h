@@ -30,9 +30,11 @@ struct parcel_plan {
 	uint32_t again[PARCEL_MINUTES_MAX];
 	uint32_t again_count;
 	char boot_id[CURSOR_BOOT_BYTES];
-	int64_t wall_offset_ns;	     /* as it was first in that boot */
-	uint64_t told_ns;	     /* grows from parcel to parcel of a boot */
-	uint64_t lost_from, lost_to; /* seconds that retention took before they were shipped */
+	int64_t wall_offset_ns; /* as it was first in that boot */
+	uint64_t told_ns;	/* grows from parcel to parcel of a boot */
+	/* Seconds that retention took before they were shipped; if their boot is
+	 * gone, from == to. */
+	uint64_t lost_from, lost_to, lost_s;
 	uint64_t lag_s;
 	const char *version, *machine, *kernel, *driver; /* version: of the daemon */
 	int64_t cpus, gpus;

@@ -66,13 +66,13 @@ static struct source_about about(const struct boot *boot, uint64_t second)
 	return (struct source_about){ .boot = boot->id, .minute = (uint32_t)(second / MINUTE_S) };
 }
 
-/* The minute of the first row from one on. 1: there is none. */
-static int first_minute(struct source *source, const struct boot *boot, uint64_t from,
-			uint64_t *ret)
+/* In seconds. 1: there is none. */
+static int ask_minute(struct source *source, const char *query, const struct boot *boot,
+		      uint64_t from, uint64_t *ret)
 {
 	const struct source_about asked = about(boot, from);
 	int64_t minute = -1;
-	int r = source_ask(source, "ship-first", &asked, take_number, &minute);
+	int r = source_ask(source, query, &asked, take_number, &minute);
 
 	if (r < 0)
 		return r;
@@ -80,6 +80,13 @@ static int first_minute(struct source *source, const struct boot *boot, uint64_t
 		return 1;
 	*ret = MINUTE_S * (uint64_t)minute;
 	return 0;
+}
+
+/* The minute of the first row from one on. */
+static int first_minute(struct source *source, const struct boot *boot, uint64_t from,
+			uint64_t *ret)
+{
+	return ask_minute(source, "ship-first", boot, from, ret);
 }
 
 static const struct boot *find_boot(const struct boots *boots, const char *boot_id)
@@ -116,16 +123,43 @@ static int start_boot(struct source *source, struct clickhouse *server, const st
 	return 0;
 }
 
-/* What comes before the oldest row that is left may have been deleted, if there were rows. */
+static bool has_sums(const struct cursor *cursor)
+{
+	for (size_t i = 0; i < CURSOR_SUMS; i++)
+		if (cursor->sum[i].sum)
+			return true;
+	return false;
+}
+
+/* The daemon keeps a boot as long as it has rows of it. What came between is told by the host's
+ * wall clock, with the time for which it was off. */
+static void lose_boots(int64_t left_s, const struct cursor *next, struct parcel_plan *plan)
+{
+	int64_t found_s = (int64_t)next->minute + next->wall_offset_ns / (int64_t)NS_PER_S;
+
+	if (found_s <= left_s)
+		return;
+	plan->lost_from = plan->lost_to = next->minute;
+	plan->lost_s = (uint64_t)(found_s - left_s);
+}
+
+/* If there were sums of the boot, what comes before the oldest that are left has been deleted, and
+ * all if there are none: processes stay as long as they run. */
 static int find_lost(struct source *source, const struct boot *boot, const struct cursor *cursor,
 		     struct parcel_plan *plan)
 {
 	uint64_t oldest;
-	int r = cursor->rows ? first_minute(source, boot, 0, &oldest) : 1;
+	int r;
 
-	if (r == 0 && oldest > cursor->minute) {
+	if (!has_sums(cursor))
+		return 0;
+	r = ask_minute(source, "ship-oldest", boot, 0, &oldest);
+	if (r == 1)
+		oldest = boot->last_ns / NS_PER_S;
+	if (r >= 0 && oldest > cursor->minute) {
 		plan->lost_from = cursor->minute;
 		plan->lost_to = oldest;
+		plan->lost_s = oldest - cursor->minute;
 	}
 	return r < 0 ? r : 0;
 }
@@ -217,6 +251,8 @@ static int next_of(struct source *source, struct clickhouse *server, const struc
 		   struct cursor *cursor, bool open, struct parcel_plan *plan)
 {
 	const struct boot *boot = find_boot(boots, cursor->boot_id);
+	int64_t left_s = (int64_t)cursor->minute + cursor->wall_offset_ns / (int64_t)NS_PER_S;
+	bool lost = !boot && has_sums(cursor);
 	int r = 0;
 
 	if (!boot) {
@@ -235,6 +271,8 @@ static int next_of(struct source *source, struct clickhouse *server, const struc
 	}
 	if (r < 0)
 		return r;
+	if (lost)
+		lose_boots(left_s, cursor, plan);
 	plan->open = !is_over(boots, boot, cursor->minute);
 	if (plan->open && (!open || cursor->minute > boots->now_ns / NS_PER_S))
 		return PLAN_WAIT;

@@ -370,6 +370,7 @@ static const struct parcel_plan plan = {
 	.told_ns = 300,
 	.lost_from = 60,
 	.lost_to = 90,
+	.lost_s = 30,
 	.version = "1",
 	.machine = "machine",
 	.clock_known = true,

@@ -106,7 +106,8 @@ static void answer(const Tracesmith__V1__Request *request)
 		if (minute->minute >= query->number && minute->minute < first)
 			first = minute->minute;
 	}
-	if (strcmp(query->name, "ship-first") == 0 && first != INT64_MAX)
+	if ((strcmp(query->name, "ship-first") == 0 || strcmp(query->name, "ship-oldest") == 0) &&
+	    first != INT64_MAX)
 		say(request->id, NULL, &first, 1);
 	message.body_case = TRACESMITH__V1__REPLY__BODY_DONE;
 	message.done = &done;
@@ -231,7 +232,8 @@ static uint64_t expect_minute(struct cursor *cursor, uint32_t boot, uint32_t min
 	assert_false(plan.open);
 	assert_int_equal(plan.again_count, 0);
 	arrived(cursor, &plan);
-	return plan.lost_to - plan.lost_from;
+	assert_true(plan.lost_s == plan.lost_to - plan.lost_from);
+	return plan.lost_s;
 }
 
 /* The machine may be up for longer than the daemon of the test says. */
@@ -328,13 +330,44 @@ static void what_retention_took_is_told(void **state)
 	struct cursor cursor = { .boot_id = "aaaa",
 				 .rows = 1,
 				 .minute = 60 * ((uint64_t)now - 500) };
+	struct cursor idle = cursor; /* that had no sums has not lost any */
 
+	*cursor_sum(&cursor, 60 * ((uint64_t)now - 501)) =
+		(struct cursor_sum){ 60 * ((uint64_t)now - 501), 5 };
 	add(1, now - 100, 5);
 	add(1, now - 90, 5);
 	set_now(60 * (uint64_t)now + 30);
 	world.boot[0].last_s = 60 * (int64_t)now + 29;
 	assert_int_equal(expect_minute(&cursor, 1, now - 100), 400 * 60);
 	assert_int_equal(expect_minute(&cursor, 1, now - 90), 0);
+	assert_int_equal(expect_minute(&idle, 1, now - 100), 0);
+}
+
+/* Of a boot that is still known, up to its end; of one that is not, up to the next, by wall time.
+ */
+static void what_retention_took_of_former_boots_is_told(void **state)
+{
+	uint32_t now = now_minute();
+	struct cursor cursor = { .boot_id = "aaaa", .rows = 1, .minute = 60 * 50000 };
+	struct cursor gone = cursor;
+	struct parcel_plan plan;
+
+	*cursor_sum(&cursor, 60 * 49999) = (struct cursor_sum){ 60 * 49999, 5 };
+	gone = cursor;
+	memcpy(gone.boot_id, "gone", 5);
+	gone.wall_offset_ns = -60 * (int64_t)(49000 * NS_PER_S);
+	world.boots = 2;
+	world.boot[0].last_s = 60 * 50002 + 7;
+	world.boot[1].last_s = 60 * (int64_t)now + 29;
+	add(2, now - 1, 1);
+	set_now(60 * (uint64_t)now + 30);
+	assert_int_equal(next(&cursor, false, &plan), PLAN_READY);
+	assert_int_equal(plan.about.boot, 2);
+	assert_int_equal(plan.lost_s, 127);
+	assert_int_equal(next(&gone, false, &plan), PLAN_READY);
+	assert_int_equal(plan.about.boot, 2);
+	assert_int_equal(plan.lost_s, 60 * ((uint64_t)now - 1 - 1000));
+	assert_true(plan.lost_from == plan.lost_to && plan.lost_to == 60 * ((uint64_t)now - 1));
 }
 
 static void a_boot_that_is_gone_is_left_behind(void **state)
@@ -353,9 +386,12 @@ static void a_boot_that_is_gone_is_left_behind(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(minutes_come_once_and_in_order),	  TEST(a_minute_that_has_grown_comes_again),
-		TEST(a_former_boot_is_finished_first),	  TEST(what_retention_took_is_told),
+		TEST(minutes_come_once_and_in_order),
+		TEST(a_minute_that_has_grown_comes_again),
+		TEST(a_former_boot_is_finished_first),
+		TEST(what_retention_took_is_told),
 		TEST(a_boot_that_is_gone_is_left_behind),
+		TEST(what_retention_took_of_former_boots_is_told),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
