@@ -29,15 +29,15 @@ static const struct row {
 } rows[] = {
 	{ "url", AT(url), "",
 	  "ClickHouse's HTTP interface, e.g. https://clickhouse1.example:8443. Several, separated\n"
-	  "by spaces: replicas of one shard, of which the first that answers gets the rows." },
+	  "by spaces: replicas of one shard, of which the first that takes them gets the rows." },
 	{ "database", AT(database), "tracesmith", "Its database, made by 'tsctl fleet init'." },
 	{ "user", AT(user), "default", "Who inserts." },
 	{ "password_file", AT(password_file), "",
 	  "File with the user's password in its first line, mode 0600; none: no password." },
 	{ "ca_file", AT(ca_file), "", "Certificates to trust, PEM; none: those of the system." },
 	{ "certificate_file", AT(certificate_file), "",
-	  "Certificate of this host, PEM, where the server asks for one." },
-	{ "key_file", AT(key_file), "", "Its key, PEM, mode 0600." },
+	  "Certificate of this host, PEM, mode 0600, where the server asks for one." },
+	{ "key_file", AT(key_file), "", "Its key, PEM, mode 0600; may be the same file." },
 	{ "compression", AT(compression_name), "gzip", "How rows travel: gzip, zstd or none." },
 	{ "quorum", AT(quorum_text), "0",
 	  "Replicas that must have rows before they count as shipped; 0: the one that got them." },
@@ -49,6 +49,8 @@ static const struct row {
 };
 
 struct reading {
+	FILE *file;
+	int line;
 	struct settings *settings;
 	char *why;
 	int error;
@@ -80,6 +82,20 @@ static int set(struct settings *settings, const struct row *row, const char *val
 	return 0;
 }
 
+/* Servers may stand in several lines. */
+static int set_or_add(struct settings *settings, const struct row *row, const char *value)
+{
+	_cleanup_(freep) char *both = NULL;
+
+	if (row->offset != AT(url) || !*settings->url)
+		return set(settings, row, value);
+	if (asprintf(&both, "%s %s", settings->url, value) < 0) {
+		both = NULL;
+		return -ENOMEM;
+	}
+	return set(settings, row, both);
+}
+
 static const struct row *find(const char *key)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
@@ -95,12 +111,29 @@ static int on_setting(void *data, const char *section, const char *key, const ch
 	if (reading->error)
 		return 1;
 	if (!*section && find(key)) {
-		reading->error = set(reading->settings, find(key), value);
+		reading->error = set_or_add(reading->settings, find(key), value);
 		return 1;
 	}
 	reading->error = fail(reading->why, -EINVAL, "There is no setting '%s%s%s'", section,
 			      *section ? "." : "", key);
 	return 1;
+}
+
+/* The parser takes what is too long for a line for the next one. */
+static char *read_line(char *line, int size, void *data)
+{
+	struct reading *reading = data;
+	char *got = fgets(line, size, reading->file);
+
+	reading->line++;
+	if (!got || strchr(line, '\n') || feof(reading->file))
+		return got;
+	fail(reading->why, -EINVAL,
+	     "Line %d is longer than %d bytes: several servers may stand in several lines, with a "
+	     "space at the start of each but the first",
+	     reading->line, size - 2);
+	reading->error = -EINVAL;
+	return NULL;
 }
 
 static int take_urls(struct settings *settings, char *why)
@@ -117,7 +150,7 @@ static int take_urls(struct settings *settings, char *why)
 		    !host[3] || strchr("/:?", host[3]))
 			return fail(why, -EINVAL,
 				    "url needs http:// or https:// and a host (got '%s')", url);
-		if (strchr(host, '@') || strchr(host, '?'))
+		if (strpbrk(host, "@?#"))
 			return fail(why, -EINVAL,
 				    "url must not have a user or parameters: there are settings "
 				    "for them");
@@ -194,9 +227,8 @@ static int take_files(struct settings *settings, char *why)
 		r = read_secret(settings->key_file, "key", NULL, why);
 	if (r == 0 && !*settings->key_file != !*settings->certificate_file)
 		r = fail(why, -EINVAL, "certificate_file and key_file need each other");
-	if (r == 0 && *settings->certificate_file && access(settings->certificate_file, R_OK) < 0)
-		r = fail(why, -errno, "Cannot read the certificate in %s: %s",
-			 settings->certificate_file, strerror(errno));
+	if (r == 0 && *settings->certificate_file)
+		r = read_secret(settings->certificate_file, "certificate", NULL, why);
 	if (r == 0 && *settings->ca_file && access(settings->ca_file, R_OK) < 0)
 		r = fail(why, -errno, "Cannot read the certificates in %s: %s", settings->ca_file,
 			 strerror(errno));
@@ -238,10 +270,12 @@ int settings_read(const char *path, const char *socket, struct settings *ret,
 		r = set(ret, &rows[i], rows[i].value);
 	if (r < 0)
 		return fail(why, r, "Not enough memory");
-	line = ini_parse(path, on_setting, &reading);
-	if (line < 0)
+	reading.file = fopen(path, "re");
+	if (!reading.file)
 		return fail(why, -ENOENT, "Cannot read the settings in %s: %s", path,
 			    strerror(errno));
+	line = ini_parse_stream(read_line, &reading, on_setting, &reading);
+	fclose(reading.file);
 	if (reading.error)
 		return reading.error;
 	if (line > 0)
