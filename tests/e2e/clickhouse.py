@@ -5,6 +5,7 @@ TTL, DateTime64. Node: one such server alone. Modern: ClickHouse 26.7 as a libra
 All of it ends with the test, even with one that is killed.
 """
 import atexit
+import contextlib
 import ctypes
 import os
 import shutil
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import urllib.error
 import urllib.parse
@@ -30,9 +32,9 @@ PR_SET_PDEATHSIG = 1
 
 CONFIG = """<yandex>
 <logger><level>warning</level><log>{directory}/log</log><errorlog>{directory}/errors</errorlog></logger>
-<listen_host>127.0.0.1</listen_host>
+<listen_host>{address}</listen_host>
 <http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><interserver_http_port>{interserver}</interserver_http_port>
-<interserver_http_host>127.0.0.1</interserver_http_host>
+<interserver_http_host>{address}</interserver_http_host>
 <path>{directory}/data/</path><tmp_path>{directory}/tmp/</tmp_path>
 <users_config>users.xml</users_config><default_profile>default</default_profile><default_database>default</default_database>
 <mark_cache_size>67108864</mark_cache_size><max_connections>256</max_connections>
@@ -89,13 +91,13 @@ def start(arguments, directory, name, **options):
 class Server:
     """Something that speaks ClickHouse's HTTP."""
 
-    def __init__(self, directory):
-        self.directory, self.process, self.port = directory, None, 0
+    def __init__(self, directory, address="127.0.0.1"):
+        self.directory, self.process, self.address, self.port = directory, None, address, 0
         os.makedirs(directory, exist_ok=True)
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.address}:{self.port}"
 
     def ask(self, statement, password=PASSWORD, body=None, **settings):
         """The answer as text."""
@@ -137,18 +139,19 @@ class Server:
 class Debian(Server):
     """A clickhouse-server of Debian's."""
 
-    def __init__(self, directory, cluster="", ports=None):
-        super().__init__(directory)
+    def __init__(self, directory, cluster="", ports=None, address="127.0.0.1", prefix=()):
+        super().__init__(directory, address)
+        self.prefix = prefix
         self.port, self.tcp, self.interserver = ports or free_ports(3)
         self.cluster = cluster
 
-    def start(self):
-        for name, text in (("config.xml", CONFIG.format(directory=self.directory, http=self.port, tcp=self.tcp,
+    def start(self, prefix=()):
+        for name, text in (("config.xml", CONFIG.format(directory=self.directory, address=self.address, http=self.port, tcp=self.tcp,
                                                         interserver=self.interserver, cluster=self.cluster)),
                            ("users.xml", USERS.format(password=PASSWORD))):
             with open(os.path.join(self.directory, name), "w") as file:
                 file.write(text)
-        self.process = start([SERVER, f"--config-file={self.directory}/config.xml"], self.directory, "out",
+        self.process = start([*self.prefix, *prefix, SERVER, f"--config-file={self.directory}/config.xml"], self.directory, "out",
                              cwd=self.directory)
         return self
 
@@ -169,15 +172,73 @@ class Modern(Server):
     wait = Debian.wait
 
 
+class Proxy:
+    """What lies between a program and a server's port: it passes bytes on, and holds them from when it sees some on, as a network does
+    that is cut somewhere."""
+
+    def __init__(self, port):
+        self.to, self.hold_at, self.times = port, None, 0
+        self.held, self.open = threading.Event(), threading.Event()
+        self.open.set()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port, self.ends = self.listener.getsockname()[1], []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def hold_from(self, part, times):
+        """From when it comes for the nth time on."""
+        self.hold_at, self.times = part, times
+
+    def go_on(self):
+        self.hold_at = None
+        self.open.set()
+
+    def close(self):
+        self.go_on()
+        for end in (self.listener, *self.ends):
+            self._shut(end)
+        self.listener.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(("127.0.0.1", self.to))
+                self.ends += [near, far]
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass, args=(one, other, one is near), daemon=True).start()
+
+    def _pass(self, one, other, forth):
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                if forth and self.hold_at and self.hold_at in data:
+                    self.times -= 1
+                    if not self.times:
+                        self.open.clear()
+                        self.held.set()
+                self.open.wait()
+                other.sendall(data)
+        self._shut(other)
+        one.close()
+
+    @staticmethod
+    def _shut(end):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
 class ZooKeeper:
-    def __init__(self, directory):
-        self.directory, self.process = directory, None
+    def __init__(self, directory, address="127.0.0.1"):
+        self.directory, self.process, self.address = directory, None, address
         [self.port] = free_ports(1)
         os.makedirs(directory)
 
     def start(self):
         with open(os.path.join(self.directory, "zoo.cfg"), "w") as file:
-            file.write(f"dataDir={self.directory}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
+            file.write(f"dataDir={self.directory}/data\nclientPort={self.port}\nclientPortAddress={self.address}\n"
                        "tickTime=500\nadmin.enableServer=false\nmaxClientCnxns=0\n")
         self.process = start(["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ZOOKEEPER,
                               "org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{self.directory}/zoo.cfg"],
@@ -190,7 +251,7 @@ class ZooKeeper:
 
     def _serves(self):
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as one:
+            with socket.create_connection((self.address, self.port), timeout=1) as one:
                 one.sendall(b"srvr")
                 return b"Mode: standalone" in one.makefile("rb").read()
         except OSError:
@@ -202,11 +263,12 @@ class ZooKeeper:
 
 
 class Cluster:
-    """`shards` × `replicas` servers, as the cluster 'fleet'; node[shard][replica]."""
+    """`shards` × `replicas` servers, as the cluster 'fleet'; node[shard][replica]. `places`: the address of each and what is run to be there."""
 
-    def __init__(self, shards=2, replicas=2):
+    def __init__(self, shards=2, replicas=2, places=None, center="127.0.0.1"):
         self.directory = temporary()
-        self.zookeeper = ZooKeeper(os.path.join(self.directory, "zookeeper")).start()
+        self.zookeeper = ZooKeeper(os.path.join(self.directory, "zookeeper"), center).start()
+        places = places or [("127.0.0.1", ())] * (shards * replicas)
         ports = free_ports(3 * shards * replicas)
         self.node, named = [], ""
         for shard in range(shards):
@@ -214,15 +276,16 @@ class Cluster:
             named += "<shard><internal_replication>true</internal_replication>"
             for replica in range(replicas):
                 at = 3 * (shard * replicas + replica)
-                row.append(Debian(os.path.join(self.directory, f"node-{shard}-{replica}"), ports=ports[at:at + 3]))
-                named += (f"<replica><host>127.0.0.1</host><port>{row[-1].tcp}</port><user>inside</user></replica>")
+                row.append(Debian(os.path.join(self.directory, f"node-{shard}-{replica}"), ports=ports[at:at + 3],
+                                  address=places[at // 3][0], prefix=places[at // 3][1]))
+                named += (f"<replica><host>{row[-1].address}</host><port>{row[-1].tcp}</port><user>inside</user></replica>")
             named += "</shard>"
             self.node.append(row)
         for shard, row in enumerate(self.node):
             for replica, node in enumerate(row):
                 node.cluster = (
                     f"<remote_servers><fleet>{named}</fleet></remote_servers>"
-                    f"<zookeeper><node><host>127.0.0.1</host><port>{self.zookeeper.port}</port></node>"
+                    f"<zookeeper><node><host>{self.zookeeper.address}</host><port>{self.zookeeper.port}</port></node>"
                     "<session_timeout_ms>5000</session_timeout_ms></zookeeper>"
                     f"<macros><shard>{shard}</shard><replica>{replica}</replica></macros>"
                     "<distributed_ddl><path>/clickhouse/ddl</path></distributed_ddl>")

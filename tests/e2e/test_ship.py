@@ -1,10 +1,12 @@
 """tracesmith-ship: all that the daemon knows arrives at a ClickHouse, once, whatever fails in between."""
 
+import contextlib
 import gzip
 import http.server
 import json
 import os
 import re
+import socket
 import ssl
 import subprocess
 import threading
@@ -336,11 +338,7 @@ class Ship(tracesmith.Case):
                 self.assertEqual(node.rows("SELECT count() FROM tracesmith.op"), [["0"]])
 
     def test_one_sentence_for_each_mistake(self):
-        def says(sentence, code=1):
-            result = self.ship("--check")
-            self.assertEqual((result.returncode, result.stderr.count("\n")), (code, 1), result.stderr)
-            self.assertRegex(result.stderr, sentence)
-
+        says = self.says
         self.configure(url="http://127.0.0.1:1")
         says("No server answers at http://127.0.0.1:1: .*; nothing is lost")
         self.configure(url="clickhouse.example:8123")
@@ -367,18 +365,90 @@ class Ship(tracesmith.Case):
         says("tracesmith.rollup.calls at .* is not UInt64: somebody changed the table by hand")
         self.server.tables = tables()
         self.assertEqual(self.ship("--check").returncode, 0)
-        pem = tracesmith.certificate(self.daemon.directory, "other")
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pem)
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.configure(url=self.server.url.replace("http:", "https:"))
-        says("The certificate of https://127.0.0.1:[0-9]+ is not trusted")
         self.daemon.stop()
         other = Server()
         self.addCleanup(other.server_close)
         self.addCleanup(other.shutdown)
         self.configure(url=other.url)
         says("No daemon listens on ")
+
+    def says(self, sentence, code=1):
+        result = self.ship("--check")
+        self.assertEqual((result.returncode, result.stderr.count("\n")), (code, 1), result.stderr)
+        self.assertRegex(result.stderr, sentence)
+
+    def test_certificates(self):
+        """The server's, and ours, that a server may ask for."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        pems = {name: tracesmith.certificate(self.daemon.directory, name, of, days)
+                for name, of, days in (("good", "IP:127.0.0.1", 2), ("other", None, 2), ("expired", "IP:127.0.0.1", -1))}
+        context.load_cert_chain(pems["good"])
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        url = self.server.url.replace("http:", "https:")
+        self.configure(url=url)
+        self.says(f"The certificate of {url} is not trusted: .*self-signed certificate")
+        for name, sentence in (("other", "target host name '127.0.0.1'"), ("expired", "certificate has expired")):
+            context.load_cert_chain(pems[name])
+            self.configure(url=url, more=f"ca_file = {pems[name]}.crt\n")
+            self.says(f"The certificate of {url} is not trusted: .*{sentence}")
+        context.load_cert_chain(pems["good"])
+        trusted = f"ca_file = {pems['good']}.crt\n"
+        self.configure(url=url, more=trusted)
+        self.assertEqual(self.ship("--check").returncode, 0)
+        self.configure(url=self.server.url)
+        self.says(f"The connection to {self.server.url} failed: ")
+        # What it asks for: nothing is sent without it, with another one, or with one that others may read.
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.maximum_version = ssl.TLSVersion.TLSv1_2  # 1.3 has the client believe that it is through before the server has looked
+        context.load_verify_locations(pems["good"] + ".crt")
+        self.configure(url=url, more=trusted)
+        self.says(f"The connection to {url} failed: .*alert handshake failure")
+        for name, modes, sentence, code in (("good", (0o644, 0o600), "Others may use the certificate in .* \\(mode 0644\\): chmod 0600 it", 78),
+                                            ("good", (0o600, 0o640), "Others may use the key in .* \\(mode 0640\\): chmod 0600 it", 78),
+                                            ("other", (0o600, 0o600), f"The connection to {url} failed: .*alert unknown ca", 1)):
+            os.chmod(pems[name] + ".crt", modes[0])
+            os.chmod(pems[name], modes[1])
+            self.configure(url=url, more=f"{trusted}certificate_file = {pems[name]}.crt\nkey_file = {pems[name]}\n")
+            self.says(sentence, code)
+        os.chmod(pems["good"], 0o600)
+        self.configure(url=url, more=f"{trusted}certificate_file = {pems['good']}.crt\nkey_file = {pems['other']}\n")
+        self.says("Our own certificate or key cannot be used: ")
+        self.configure(url=url, more=f"{trusted}certificate_file = {pems['good']}.crt\nkey_file = {pems['good']}\n")
+        self.assertEqual(self.ship("--check").returncode, 0)
+
+    def test_what_is_no_clickhouse(self):
+        """A page, an error, another protocol, silence, and URLs that are none; whoever is right is found behind them."""
+        def serve(answer):
+            listener = socket.create_server(("127.0.0.1", 0))
+            self.addCleanup(listener.close)
+
+            def accept():
+                with contextlib.suppress(OSError):
+                    while True:
+                        connection, _ = listener.accept()
+                        with connection:
+                            connection.recv(65536)
+                            connection.sendall(answer)
+            threading.Thread(target=accept, daemon=True).start()
+            return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+        page = b"<html>It works!</html>"
+        servers = [(serve(b"HTTP/1.1 %b\r\nConnection: close\r\nContent-Length: 22\r\n\r\n%b" % (status, page)), sentence) for status, sentence in
+                   ((b"200 OK", "is not ClickHouse"), (b"404 Not Found", "answers with HTTP status 404: it is not ClickHouse"),
+                    (b"301 Moved", "answers with HTTP status 301: it is not ClickHouse"))]
+        servers += [(serve(b"SSH-2.0-OpenSSH_9.2\r\n"), "failed: "), (serve(b""), "failed: "), ("http://127.0.0.1:99999", "The connection to http://127.0.0.1:99999 failed: "),
+                    ("http://no.such.host.invalid:8123", "No server answers at http://no.such.host.invalid:8123: Could not resolve host")]
+        for url, sentence in servers:
+            self.configure(url=url)
+            self.says(sentence)
+        self.configure(url="\n  ".join([url for url, _ in servers][:7] + [self.server.url]))
+        self.assertEqual(self.ship("--check").returncode, 0)
+        for url, sentence in (("http://", "and a host"), ("http://:8123", "and a host"), ("https:///db", "and a host"), ("", "There is no url"),
+                              ("http://u:p@127.0.0.1", "must not have a user"), ("http://127.0.0.1/?user=x", "must not have a user"),
+                              ("http://127.0.0.1/#x", "must not have a user"), ("ftp://127.0.0.1", "http:// or https://"),
+                              (f"http://{'x' * 200}", "Line 1 is longer than 198 bytes: several servers may stand in several lines")):
+            self.write(self.config, f"url = {url}\n")
+            self.says(sentence, 78)
 
 
 if __name__ == "__main__":

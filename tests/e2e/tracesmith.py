@@ -166,12 +166,12 @@ class Daemon:
         return code
 
 
-def certificate(directory, name):
-    """A file with a key and its certificate, which is also alone in FILE.crt."""
+def certificate(directory, name, of=None, days=2):
+    """A file with a key and its certificate, which is also alone in FILE.crt; with negative `days` it has expired."""
     pem = os.path.join(directory, f"{name}.pem")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", pem, "-out", pem + ".crt",
-                    "-days", "2", "-subj", f"/CN={name}.example", "-addext", f"subjectAltName=DNS:{name}.example"],
-                   check=True, capture_output=True)
+    for arguments in (["req", "-newkey", "rsa:2048", "-nodes", "-keyout", pem, "-out", pem + ".csr", "-subj", f"/CN={name}.example"],
+                      ["x509", "-req", "-in", pem + ".csr", "-signkey", pem, "-days", str(days), "-out", pem + ".crt", "-extfile", "-"]):
+        subprocess.run(["openssl", *arguments], input=f"subjectAltName={of or f'DNS:{name}.example'}", text=True, check=True, capture_output=True)
     with open(pem, "a") as file, open(pem + ".crt") as public:
         file.write(public.read())
     return pem
