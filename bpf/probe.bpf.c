@@ -95,6 +95,31 @@ static __always_inline void call_begin(struct pt_regs *ctx, struct thread *threa
 	call_read_args(ctx, desc, ev);
 }
 
+/* A unique id of NCCL tells the communicator apart, on all hosts. It is as good as a password to
+ * its job, so no more than a hash goes further. */
+static __always_inline __u64 call_hash_id(struct pt_regs *ctx, const struct probe_desc *desc,
+					  struct ts_event *ev)
+{
+	__u64 at = desc->id_at == PROBE_ID_ON_STACK ? PT_REGS_SP(ctx) + sizeof(__u64)
+						    : PT_REGS_PARM5(ctx);
+	__u64 one = 0x9e3779b97f4a7c15, other = 0xc2b2ae3d27d4eb4f;
+
+	for (int i = 0; i < PROBE_ID_WORDS; i++) {
+		__u64 word = 0;
+
+		if (bpf_probe_read_user(&word, sizeof(word), (void *)(at + i * sizeof(word)))) {
+			ev->flags |= TS_EVENT_UNREAD;
+			COUNT(unread);
+			return 0;
+		}
+		one = (one ^ word) * 0xff51afd7ed558ccd;
+		one ^= one >> 32;
+		other = (other + word) * 0xd6e8feb86659fd93;
+		other ^= other >> 29;
+	}
+	return (one ^ other) ?: 1;
+}
+
 /* A call still in progress has its frame above ours. One that has none will never return here: its
  * return probe was removed in the meantime, or somebody jumped out of it. */
 static __always_inline __u32 thread_depth(struct thread *thread, __u64 sp)
@@ -164,6 +189,8 @@ int enter(struct pt_regs *ctx)
 		thread->call_sp[depth] = PT_REGS_SP(ctx);
 		ev = &thread->call[depth];
 		call_begin(ctx, thread, desc, cookie, now, stack_id, stack_flags, ev);
+		if (desc->id_at)
+			ev->api.source = call_hash_id(ctx, desc, ev);
 		thread->depth = depth + 1;
 		return 0;
 	}

@@ -111,6 +111,14 @@ struct probe_note {
 #define PROBE_NOTE_OF(cookie)	((cookie) >> 16 & (PROBE_NOTES_MAX - 1))
 #define PROBE_NOTE_KEY(copy, n) ((__u32)(copy)*PROBE_NOTES_MAX + (n))
 
+/* Where a call has a unique id of NCCL, of which a hash goes to `source`. */
+enum probe_id_at {
+	PROBE_ID_NOWHERE,
+	PROBE_ID_ON_STACK, /* by value, above the return address */
+	PROBE_ID_AT_FIFTH, /* the fifth argument points to it */
+};
+#define PROBE_ID_WORDS 16
+
 struct probe_desc {
 	__u16 flags;
 	__u8 slot_count;
@@ -118,7 +126,7 @@ struct probe_desc {
 	__u8 kernel_arg;  /* 1 + the argument with the handle of the kernel or graph; 0: none */
 	__u8 device_type; /* only calls with this in the low byte of the fifth argument; 0: all */
 	__u8 walk;	  /* enum probe_walk */
-	__u8 reserved;
+	__u8 id_at;	  /* enum probe_id_at */
 	struct probe_slot slot[PROBE_SLOTS_MAX];
 	struct probe_slot out[PROBE_OUTS_MAX]; /* read through argument `arg` at the return */
 };

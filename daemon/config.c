@@ -115,6 +115,9 @@ static const struct setting settings[] = {
 	{ "probe", "tensor_requests", CHOICE, AT(tensor_requests), "no", 0, 0, answers,
 	  "Whether the size that was asked for is known of them, too, where PyTorch has probes of\n"
 	  "its own: at half of the price again." },
+	{ "probe", "nccl", CHOICE, AT(nccl), "yes", 0, 0, answers,
+	  "Whether calls of NCCL are followed, where it is a library of its own: communicators,\n"
+	  "and what each collective moves." },
 	{ "probe", "launch_stacks", COUNT, AT(launch_stacks_per_s), "20", 0, 1000000000, NULL,
 	  "Stacks sampled per thread and second, of launches, copies, sets and waits." },
 	{ "probe", "rate_limit", COUNT, AT(events_per_s), "0", 0, 1000000000, NULL,
@@ -372,6 +375,8 @@ int config_read(struct config *config, const char *path, bool may_miss)
 		r = config_add_library(config, library_torch.files);
 	if (r == 0 && config->tensors && config->tensor_requests)
 		r = config_add_library(config, library_torch_cuda.files);
+	if (r == 0 && config->nccl)
+		r = config_add_library(config, library_nccl.files);
 	return r;
 }
 

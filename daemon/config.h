@@ -36,6 +36,7 @@ struct config {
 	uint64_t tensors;  /* enum config_tensors; but for no: its library is among `libraries` */
 	uint64_t tensor_bytes;	  /* smaller blocks are only added up */
 	uint64_t tensor_requests; /* 1: a further library is among `libraries` */
+	uint64_t nccl;		  /* likewise */
 	uint64_t launch_stacks_per_s;
 	uint64_t events_per_s;
 	uint64_t budget_ppm;

@@ -93,6 +93,12 @@ struct ts_api {
 			__u64 flags;  /* flags as passed by the caller */
 			__u32 value;  /* device follows, as above */
 		};
+		struct { /* of NCCL; `handle` is a communicator, `bytes` a number of elements */
+			__u32 type, reduction; /* ncclDataType_t, ncclRedOp_t */
+			__s32 peer;	       /* or root */
+			__s32 rank, size;      /* of a new communicator */
+			__s32 color, key;      /* by which the one at `source` is split */
+		};
 		__u32 word[8];
 	};
 };

@@ -6,6 +6,7 @@
 
 #include "core/base/array.h"
 #include "core/base/bytes.h"
+#include "core/model/collective.h"
 #include "core/model/correlate.h"
 #include "core/model/device.h"
 #include "core/model/mapping.h"
@@ -98,6 +99,7 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_ROOM] = { .apply = oom_room },
 	[EFFECT_DEVICE_SIZE] = { .apply = call_device_size, .names_device = true },
 	[EFFECT_REQUESTED] = { .apply = NULL },
+	[EFFECT_COLLECTIVE] = { .apply = NULL }, /* and those of NCCL before it */
 };
 
 #define EFFECT_COUNT ARRAY_SIZE(effect_table)
@@ -258,6 +260,8 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 		return range_called(core, process, event, function->detail);
 	if (function->effect == EFFECT_REQUESTED)
 		return mempool_requested(core, process, event);
+	if (function->effect >= EFFECT_COMM_INIT)
+		return collective_ingest(core, process, event, function);
 	process->growing.calls++;
 	effect = &effect_table[function->effect];
 	call_fill(&op, event, function);

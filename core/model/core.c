@@ -111,6 +111,9 @@ static void core_share_out(struct core *core)
 		[CORE_SHARE_RANGES] = RANGES_TOTAL,
 		[CORE_SHARE_GROWTHS] = config->max_growths,
 		[CORE_SHARE_OOMS] = OOM_RECENT,
+		[CORE_SHARE_COMMUNICATORS] = COMMUNICATORS_TOTAL,
+		[CORE_SHARE_COLLECTIVES] = COLLECTIVES_TOTAL,
+		[CORE_SHARE_COLLECTIVE_ROWS] = config->max_rollups,
 		[CORE_SHARE_PENDING] = config->max_pending,
 		[CORE_SHARE_WAITING] = config->max_waiting,
 		[CORE_SHARE_EDGES] = config->max_edges,
@@ -149,6 +152,7 @@ int core_new(const struct core_config *config, struct core **ret)
 	core->ticket_pool = POOL_OF(struct ticket);
 	core->answer_pool = POOL_OF(struct answer);
 	rollup_init(core);
+	core->collectives = SUMS_OF(struct core_collective, calls);
 	*ret = core;
 	return 0;
 }
@@ -165,6 +169,7 @@ struct core *core_free(struct core *core)
 	growths_release(&core->growths);
 	oom_release_all(core);
 	rollup_release(core);
+	sums_release(&core->collectives);
 	for (int i = 0; i < CORE_SHARES; i++)
 		quota_release(&core->share[i]);
 	pool_clear(&core->thread_pool);
@@ -414,6 +419,7 @@ void core_checkpoint(struct core *core, uint64_t now_ns)
 	oom_checkpoint(core);
 	core_tell_growths(core, now_ns);
 	rollup_checkpoint(core);
+	collective_checkpoint(core);
 	loss_checkpoint(core);
 }
 

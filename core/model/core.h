@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/model/collective_row.h"
 #include "core/model/function.h"
 #include "core/model/oom_row.h"
 #include "core/model/op.h"
@@ -41,8 +42,7 @@ struct core_process {
 };
 
 struct core_stream {
-	uint32_t id;
-	uint32_t process;
+	uint32_t id, process;
 	uint64_t handle; /* 0: the default stream of the context; 2: of the thread; 3: only its
 			    number is known */
 	uint64_t context;
@@ -62,8 +62,7 @@ struct core_allocation {
 	uint64_t end_ns;   /* when it returned */
 	uint64_t stack_id;
 	uint64_t context; /* 0: none, or unknown */
-	uint32_t process;
-	uint32_t tid;
+	uint32_t process, tid;
 	uint32_t handles;	  /* the program's references to it; 0: only mappings keep it */
 	uint64_t physical;	  /* for a mapping: the id of what it maps */
 	uint64_t requested_bytes; /* of a framework's block: of `bytes`; 0: unknown */
@@ -173,8 +172,7 @@ struct core_watch {
 	uint64_t second;
 	uint32_t process;
 	uint8_t part; /* enum price_part */
-	uint64_t windows;
-	uint64_t watched_ns, all_ns;
+	uint64_t windows, watched_ns, all_ns;
 	uint64_t seen;	    /* hot calls in the windows */
 	uint64_t missed;    /* those outside, estimated */
 	uint64_t missed_by; /* how far that may be off for the price alone */
@@ -386,7 +384,7 @@ struct core_name {
 
 /* What a sink gets besides ops: each row is a struct core_<name>. core/store/row.c describes how it
  * is stored. At a checkpoint: device, pool, collect (if only the cost has changed), work, busy,
- * rollup, memory, growth, allocation, loss. */
+ * rollup, collective, memory, growth, allocation, loss. */
 #define CORE_ROWS(X)                                                                               \
 	X(PROCESS, process) /* new, announced again, runs another program, or has ended */         \
 	X(STREAM, stream)   /* new or changed */                                                   \
@@ -407,7 +405,9 @@ struct core_name {
 	X(PRICE, price) /* changed */                                                              \
 	X(OOM, oom)	/* changed */                                                              \
 	X(OOM_MEMORY, oom_memory)                                                                  \
-	X(OOM_STACK, oom_stack)
+	X(OOM_STACK, oom_stack)                                                                    \
+	X(COMMUNICATOR, communicator) /* new or changed */                                         \
+	X(COLLECTIVE, collective)
 
 enum core_row {
 #define X(identifier, name) CORE_ROW_##identifier,
@@ -487,6 +487,7 @@ void core_lose(struct core *core, const struct core_loss *loss);
  * -EEXIST: already known; -ENOSPC: a limit is reached. */
 int core_restore_process(struct core *core, const struct core_process *process);
 int core_restore_stream(struct core *core, const struct core_stream *stream);
+int core_restore_communicator(struct core *core, const struct core_communicator *communicator);
 int core_restore_allocation(struct core *core, const struct core_allocation *allocation);
 /* Before the allocations of the process. */
 int core_restore_growth(struct core *core, const struct core_growth *growth);

@@ -367,6 +367,8 @@ void correlate_leave(struct core *core, struct pending *pending)
 	if ((pending->await & (AWAIT_CALL | AWAIT_WORK)) && !pending->failed && !pending->part_ns)
 		loss_count(core, pending->process, LOSS_NO_RECORD);
 	list_remove(&pending->awaiting);
+	if (pending->launched)
+		collective_ran(core, pending);
 	if (pending->caller)
 		caller_forget(pending->caller, pending);
 	if (pending->uncounted)

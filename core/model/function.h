@@ -87,7 +87,63 @@ enum effect {
 	/* Not a call, and no op is made of it: for the block at `address`, on `device`, which a
 	 * framework's allocator has just given out, the program asked for `bytes`. */
 	EFFECT_REQUESTED,
+	/* Of NCCL, and no ops either (core/model/collective.h). `handle` is a communicator: */
+	EFFECT_COMM_INIT,  /* made of the unique id whose hash is `source`, with `rank` of `size` */
+	EFFECT_COMM_SPLIT, /* made of a part of the one at `source`: those of the same `color` */
+	EFFECT_COMM_END,
+	EFFECT_COMM_SIZE, /* has `bytes` ranks */
+	EFFECT_COMM_RANK, /* `bytes` is its rank here */
+	EFFECT_GROUP_START,
+	EFFECT_GROUP_END,
+	EFFECT_COLLECTIVE, /* `detail` (enum collective) of `bytes` elements */
 };
+
+/* number, identifier, name, whether the count is of one rank's part. Numbers are stored. */
+#define COLLECTIVES(X)                                                                             \
+	X(1, ALL_REDUCE, "all-reduce", 0)                                                          \
+	X(2, REDUCE, "reduce", 0)                                                                  \
+	X(3, BROADCAST, "broadcast", 0)                                                            \
+	X(4, REDUCE_SCATTER, "reduce-scatter", 1)                                                  \
+	X(5, ALL_GATHER, "all-gather", 1)                                                          \
+	X(6, SEND, "send", 0)                                                                      \
+	X(7, RECV, "recv", 0)                                                                      \
+	X(8, ALL_TO_ALL, "all-to-all", 1)                                                          \
+	X(9, GATHER, "gather", 1)                                                                  \
+	X(10, SCATTER, "scatter", 1)
+
+enum collective {
+#define X(number, identifier, name, part) COLLECTIVE_##identifier = number,
+	COLLECTIVES(X)
+#undef X
+		COLLECTIVE_MAX = 10,
+};
+
+/* ncclDataType_t and ncclRedOp_t of nccl.h: number, name, and bytes of an element. They are stored
+ * plus 1: 0 is unknown, or several. */
+#define NCCL_TYPES(X)                                                                              \
+	X(0, "int8", 1)                                                                            \
+	X(1, "uint8", 1)                                                                           \
+	X(2, "int32", 4)                                                                           \
+	X(3, "uint32", 4)                                                                          \
+	X(4, "int64", 8)                                                                           \
+	X(5, "uint64", 8)                                                                          \
+	X(6, "float16", 2)                                                                         \
+	X(7, "float32", 4)                                                                         \
+	X(8, "float64", 8)                                                                         \
+	X(9, "bfloat16", 2)                                                                        \
+	X(10, "float8e4m3", 1)                                                                     \
+	X(11, "float8e5m2", 1)
+#define NCCL_TYPE_COUNT 12
+
+/* From 5 on, a program has made them. */
+#define NCCL_REDUCTIONS(X)                                                                         \
+	X(0, "sum")                                                                                \
+	X(1, "prod")                                                                               \
+	X(2, "max")                                                                                \
+	X(3, "min")                                                                                \
+	X(4, "avg")                                                                                \
+	X(5, "custom")
+#define NCCL_REDUCTION_CUSTOM 5
 
 /* number, identifier, name. Numbers are stored. An address has one meaning per space: device,
  * managed, pool and host memory share the unified address space (0), physical handles and address

@@ -40,6 +40,9 @@ enum core_share {
 	CORE_SHARE_RANGES,
 	CORE_SHARE_GROWTHS,
 	CORE_SHARE_OOMS, /* in a minute */
+	CORE_SHARE_COMMUNICATORS,
+	CORE_SHARE_COLLECTIVES,
+	CORE_SHARE_COLLECTIVE_ROWS, /* until the checkpoint */
 	/* Taken away again from whoever has most. */
 	CORE_SHARE_PENDING,
 	CORE_SHARE_WAITING,
@@ -97,6 +100,7 @@ struct core {
 	uint32_t next_oom;
 
 	struct sums calls, work; /* rollup.c */
+	struct sums collectives; /* collective.c */
 
 	struct list exacts;
 	struct pool ticket_pool, answer_pool;

@@ -49,6 +49,8 @@ static void process_init(const struct core *core, struct process *process,
 	list_init(&process->allocators);
 	list_init(&process->sizes);
 	ranges_init(&process->ranges);
+	communicator_init(&process->communicators);
+	collective_init(&process->collectives);
 	timeline_init(&process->timeline);
 	context_init(core, &process->unknown, 0);
 	list_append(&process->contexts, &process->unknown.link);
@@ -88,6 +90,8 @@ static void process_empty(struct core *core, struct process *process, uint64_t t
 		context_end_streams(core, context, time_ns);
 	list_for_each(device, &process->devices, link)
 		state_set(core, &device->state, STATE_NONE, time_ns);
+	collective_end_all(core, process);
+	communicator_end_all(core, process, time_ns);
 	growths_forget(&core->growths, &process->growing);
 	memory_end_process(core, process);
 	thread_forget_all(core, process);
@@ -252,6 +256,8 @@ void process_free(struct core *core, struct process *process)
 	name_forget_all(core, process, &process->range_names);
 	mempool_forget_all(process);
 	mempool_forget_allocators(NULL, process);
+	collective_free_all(core, process);
+	communicator_free_all(core, process);
 	list_for_each(context, &process->contexts, link)
 		process_free_context(process, context);
 	growths_forget(&core->growths, &process->growing);

@@ -4,6 +4,8 @@
 
 #include "core/base/list.h"
 #include "core/leak/growth.h"
+#include "core/model/collective.h"
+#include "core/model/communicator.h"
 #include "core/model/context.h"
 #include "core/model/loss.h"
 #include "core/model/oom_row.h"
@@ -37,6 +39,8 @@ struct process {
 	uint64_t emptied_ns;	/* the latest start of another program in it */
 	struct ranges ranges;	/* of the range library */
 	struct map range_names; /* ids, and when each was last told */
+	struct communicators communicators;
+	struct collectives collectives;
 	struct timeline timeline;
 	uint32_t mempool_count;
 	struct loss loss;

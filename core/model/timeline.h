@@ -12,6 +12,7 @@ struct call;
 struct caller;
 struct context;
 struct core;
+struct launched;
 struct process;
 struct stream;
 struct ticket;
@@ -33,14 +34,15 @@ struct pending {
 	uint64_t start_ns;
 	struct process *process;
 	/* Of work: */
-	uint64_t seq;	       /* its number in its stream: its start */
-	uint64_t covered_ns;   /* when a synchronization that covers it returned, 0: not yet */
-	uint64_t over_ns;      /* when later work of its stream started, 0: not yet */
-	uint64_t since_ns;     /* when it was covered or answered, by our time */
-	uint64_t part_ns;      /* when the latest of its parts came, by our time, 0: none has */
-	struct list awaiting;  /* in exact's, while anything is awaited */
-	struct caller *caller; /* remembers the call, until it is matched */
-	struct ticket *ticket; /* NULL: not matched */
+	uint64_t seq;		   /* its number in its stream: its start */
+	uint64_t covered_ns;	   /* when a synchronization that covers it returned, 0: not yet */
+	uint64_t over_ns;	   /* when later work of its stream started, 0: not yet */
+	uint64_t since_ns;	   /* when it was covered or answered, by our time */
+	uint64_t part_ns;	   /* when the latest of its parts came, by our time, 0: none has */
+	struct list awaiting;	   /* in exact's, while anything is awaited */
+	struct caller *caller;	   /* remembers the call, until it is matched */
+	struct ticket *ticket;	   /* NULL: not matched */
+	struct launched *launched; /* what NCCL was called for, NULL: it was not */
 	uint32_t ns_tid;
 	uint8_t await;	/* enum await */
 	bool uncounted; /* not in the rollups yet */

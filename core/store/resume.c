@@ -177,6 +177,27 @@ static int read_stream(void *data, sqlite3_stmt *stmt)
 				   });
 }
 
+/* One that cannot be is left out, and known again by its handle alone. */
+static int read_communicator(void *data, sqlite3_stmt *stmt)
+{
+	(void)core_restore_communicator(
+		data, &(struct core_communicator){
+			      .process = (uint32_t)sqlite3_column_int64(stmt, 0),
+			      .number = (uint32_t)sqlite3_column_int64(stmt, 1),
+			      .id = (uint64_t)sqlite3_column_int64(stmt, 2),
+			      .handle = (uint64_t)sqlite3_column_int64(stmt, 3),
+			      .parent = (uint64_t)sqlite3_column_int64(stmt, 4),
+			      .rank = (int32_t)sqlite3_column_int64(stmt, 5),
+			      .size = (uint32_t)sqlite3_column_int64(stmt, 6),
+			      .color = (int32_t)sqlite3_column_int64(stmt, 7),
+			      .split_key = (int32_t)sqlite3_column_int64(stmt, 8),
+			      .splits = (uint32_t)sqlite3_column_int64(stmt, 9),
+			      .device = (int16_t)sqlite3_column_int64(stmt, 10),
+			      .created_ns = (uint64_t)sqlite3_column_int64(stmt, 11),
+		      });
+	return 0;
+}
+
 static int read_allocation(void *data, sqlite3_stmt *stmt)
 {
 	return core_restore_allocation(
@@ -245,6 +266,10 @@ static const struct {
 	  " number FROM stream"
 	  " WHERE process=?1 AND destroyed_ns IS NULL ORDER BY id",
 	  read_stream },
+	{ "SELECT process, number, id, handle, parent, coalesce(rank, -1), size, color, split_key,"
+	  " splits, device, created_ns FROM communicator"
+	  " WHERE process=?1 AND ended_ns IS NULL ORDER BY number",
+	  read_communicator },
 	{ "SELECT process, stack, fn, kind, device, since_ns, told_ns, birth_ns, allocations,"
 	  " frees, peak_bytes, last_ns, calls, last_calls, ages FROM growth WHERE process=?1 ORDER "
 	  "BY told_ns",

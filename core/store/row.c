@@ -51,24 +51,9 @@ static const struct row_column memory_kind_columns[] = {
 	OWN(counts, "INTEGER NOT NULL"),
 };
 
-static const struct row_column pool_kind_columns[] = {
-	OWN_KEY(id),
-	OWN(name, "TEXT NOT NULL"),
-};
-
 static const struct row_column setting_columns[] = {
 	GIVEN(name, "TEXT", OWN, KEY, 0),
 	OWN(value, "TEXT NOT NULL"),
-};
-
-static const struct row_column frame_kind_columns[] = {
-	OWN_KEY(id),
-	OWN(name, "TEXT NOT NULL"),
-};
-
-static const struct row_column collect_state_columns[] = {
-	OWN_KEY(id),
-	OWN(name, "TEXT NOT NULL"),
 };
 
 static const struct row_column stack_end_columns[] = {
@@ -246,6 +231,34 @@ static const struct row_column work_columns[] = {
 	FIELD(core_work, max_ns, MAX),
 	FIELD(core_work, bytes, SUM),
 	FIELD(core_work, delay_ns, SUM),
+};
+
+static const struct row_column communicator_columns[] = {
+	FIELD(core_communicator, process, KEY),
+	FIELD(core_communicator, number, KEY),
+	FIELD(core_communicator, id, REPLACE),
+	FIELD(core_communicator, handle, REPLACE),
+	FIELD(core_communicator, parent, REPLACE),
+	FIELD_AS(core_communicator, rank, REPLACE, rank, "INTEGER", ROW_MINUS_ONE_IS_NULL),
+	FIELD_AS(core_communicator, size, REPLACE, size, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD(core_communicator, color, REPLACE),
+	FIELD(core_communicator, split_key, REPLACE),
+	FIELD(core_communicator, splits, REPLACE),
+	FIELD(core_communicator, device, REPLACE),
+	FIELD_AS(core_communicator, created_ns, REPLACE, created_ns, "INTEGER", ROW_ZERO_IS_NULL),
+	FIELD_AS(core_communicator, ended_ns, REPLACE, ended_ns, "INTEGER", ROW_ZERO_IS_NULL)
+};
+
+static const struct row_column collective_columns[] = {
+	GIVEN(boot, "INTEGER", BOOT, KEY, 0),	   FIELD(core_collective, second, KEY),
+	FIELD(core_collective, process, KEY),	   FIELD(core_collective, communicator, KEY),
+	FIELD(core_collective, operation, KEY),	   FIELD(core_collective, type, KEY),
+	FIELD(core_collective, reduction, KEY),	   FIELD(core_collective, peer, KEY),
+	FIELD(core_collective, size, KEY),	   FIELD(core_collective, calls, SUM),
+	FIELD(core_collective, bytes, SUM),	   FIELD(core_collective, runs, SUM),
+	FIELD(core_collective, shared, SUM),	   FIELD(core_collective, timed, SUM),
+	FIELD(core_collective, timed_bytes, SUM),  FIELD(core_collective, total_ns, SUM),
+	FIELD(core_collective, min_ns, MIN_TIMED), FIELD(core_collective, max_ns, MAX),
 };
 
 static const struct row_column busy_columns[] = {
@@ -474,17 +487,19 @@ static const struct row_column chunk_columns[] = {
 	OWN(first_batch, "INTEGER NOT NULL DEFAULT 0"),
 };
 
-#define COLUMNS(table)                                                                             \
-	.name = #table, .column = table##_columns, .count = ARRAY_SIZE(table##_columns)
+#define COLUMNS_LIKE(other, table)                                                                 \
+	.name = #table, .column = other##_columns, .count = ARRAY_SIZE(other##_columns)
+#define COLUMNS(table)		COLUMNS_LIKE(table, table)
 #define ROWS(number, struct_of) .type = CORE_ROW_##number, .size = sizeof(struct struct_of)
 
 const struct row_table row_tables[] = {
 	{ COLUMNS(kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(memory_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
-	{ COLUMNS(pool_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS_LIKE(kind, pool_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(setting), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
-	{ COLUMNS(frame_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
-	{ COLUMNS(collect_state), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS_LIKE(kind, frame_kind), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
+	{ COLUMNS_LIKE(kind, collect_state), .recorded = ROW_RECORDED_FIRST,
+	  .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(stack_end), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(loss_reason), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
 	{ COLUMNS(detail), .recorded = ROW_RECORDED_FIRST, .kept = ROW_KEPT_ALWAYS },
@@ -517,6 +532,10 @@ const struct row_table row_tables[] = {
 	  ROWS(ROLLUP, core_rollup) },
 	{ COLUMNS(work), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,
 	  ROWS(WORK, core_work) },
+	{ COLUMNS(communicator), .recorded = ROW_RECORDED_USED, .kept = ROW_KEPT_PROCESS,
+	  ROWS(COMMUNICATOR, core_communicator) },
+	{ COLUMNS(collective), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,
+	  ROWS(COLLECTIVE, core_collective) },
 	{ COLUMNS(busy), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,
 	  ROWS(BUSY, core_busy) },
 	{ COLUMNS(watch), .recorded = ROW_RECORDED_SECOND, .kept = ROW_KEPT_SECOND,

@@ -250,6 +250,18 @@ static const char *const steps[] = {
 	"ALTER TABLE allocation ADD COLUMN requested_bytes INTEGER;"
 	"ALTER TABLE memory ADD COLUMN requested_bytes INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE memory ADD COLUMN rounding_bytes INTEGER NOT NULL DEFAULT 0;",
+
+	/* 23: communicators, and what is called on them. */
+	"CREATE TABLE communicator(process INTEGER, number INTEGER, id INTEGER, handle INTEGER,"
+	" parent INTEGER, rank INTEGER, size INTEGER, color INTEGER, split_key INTEGER,"
+	" splits INTEGER, device INTEGER, created_ns INTEGER, ended_ns INTEGER,"
+	" PRIMARY KEY(process, number)) WITHOUT ROWID;"
+	"CREATE TABLE collective(boot INTEGER, second INTEGER, process INTEGER,"
+	" communicator INTEGER, operation INTEGER, type INTEGER, reduction INTEGER, peer INTEGER,"
+	" size INTEGER, calls INTEGER, bytes INTEGER, runs INTEGER, shared INTEGER, timed INTEGER,"
+	" timed_bytes INTEGER, total_ns INTEGER, min_ns INTEGER, max_ns INTEGER,"
+	" PRIMARY KEY(boot, second, process, communicator, operation, type, reduction, peer, size))"
+	" WITHOUT ROWID;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

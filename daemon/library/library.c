@@ -11,10 +11,7 @@
 #include "core/base/array.h"
 
 static const struct library_row *const rows[] = {
-	&library_cuda,
-	&library_range,
-	&library_torch,
-	&library_torch_cuda,
+	&library_cuda, &library_range, &library_torch, &library_torch_cuda, &library_nccl,
 };
 
 const struct library_row *library_get(size_t n)
@@ -178,6 +175,7 @@ void library_probe_desc(const struct library_function *function, struct probe_de
 	ret->slot_count = copy_slots(ret->slot, function->slot, PROBE_SLOTS_MAX);
 	ret->kernel_arg = kernel_arg(function);
 	ret->device_type = function->device_type;
+	ret->id_at = function->id_at;
 	if (function->flags & PROBE_REPORT)
 		ret->walk = PROBE_WALK_REPORT;
 	else if (function->flags & PROBE_STACK)

@@ -23,6 +23,7 @@ struct library_function {
 	const char *per_thread; /* suffix of the form for per-thread default streams */
 	const char *alias[LIBRARY_ALIASES_MAX]; /* other symbols, same signature and meaning */
 	uint8_t device_type;			/* as in struct probe_desc */
+	uint8_t id_at;				/* enum probe_id_at */
 	struct probe_slot slot[PROBE_SLOTS_MAX];
 	struct probe_slot out[PROBE_OUTS_MAX];
 };
@@ -37,7 +38,8 @@ struct library_row {
 	size_t count;
 };
 
-extern const struct library_row library_cuda, library_range, library_torch, library_torch_cuda;
+extern const struct library_row library_cuda, library_range, library_torch, library_torch_cuda,
+	library_nccl;
 
 /* The n-th row, NULL after the last. */
 const struct library_row *library_get(size_t n);

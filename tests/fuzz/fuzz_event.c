@@ -54,6 +54,14 @@ static const struct function functions[] = {
 	{ .name = "release", .kind = OP_FREE, .effect = EFFECT_FREE, .detail = MEMORY_PHYSICAL },
 	ROW(EFFECT_INIT),
 	ROW(EFFECT_EVENT_CREATE),
+	ROW(EFFECT_COMM_INIT),
+	ROW(EFFECT_COMM_SPLIT),
+	ROW(EFFECT_COMM_END),
+	ROW(EFFECT_COMM_SIZE),
+	ROW(EFFECT_COMM_RANK),
+	ROW(EFFECT_GROUP_START),
+	ROW(EFFECT_GROUP_END),
+	ROW(EFFECT_COLLECTIVE),
 };
 
 #define FUNCTION_COUNT ARRAY_SIZE(functions)
@@ -110,6 +118,21 @@ static void check_pool(const struct core_pool *pool)
 		abort();
 }
 
+static void check_communicator(const struct core_communicator *communicator)
+{
+	if (!communicator->process || !communicator->number || !communicator->handle ||
+	    communicator->rank < -1)
+		abort();
+}
+
+static void check_collective(const struct core_collective *collective)
+{
+	if (!collective->runs || collective->calls < collective->runs ||
+	    collective->timed > collective->runs || collective->shared > collective->runs ||
+	    collective->bytes > INT64_MAX || collective->min_ns > collective->max_ns)
+		abort();
+}
+
 static void check_row(void *data, enum core_row type, const void *row)
 {
 	switch (type) {
@@ -127,6 +150,10 @@ static void check_row(void *data, enum core_row type, const void *row)
 		return check_collect(row);
 	case CORE_ROW_POOL:
 		return check_pool(row);
+	case CORE_ROW_COMMUNICATOR:
+		return check_communicator(row);
+	case CORE_ROW_COLLECTIVE:
+		return check_collective(row);
 	default:
 		return;
 	}

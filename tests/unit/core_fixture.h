@@ -68,6 +68,17 @@ enum fn {
 	FN_ROOM,
 	FN_DEVICE_SIZE,
 	FN_REQUESTED,
+	FN_COMM_INIT,
+	FN_COMM_SPLIT,
+	FN_COMM_END,
+	FN_COMM_SIZE,
+	FN_COMM_RANK,
+	FN_GROUP_START,
+	FN_GROUP_END,
+	FN_ALL_REDUCE,
+	FN_ALL_GATHER,
+	FN_SEND,
+	FN_RECV,
 	FN_COUNT,
 };
 
@@ -83,6 +94,21 @@ static const struct function fixture_functions[FN_COUNT] = {
 	[FN_ROOM] = { .name = "room", .kind = OP_MEMORY, .effect = EFFECT_ROOM },
 	[FN_DEVICE_SIZE] = { .name = "size", .kind = OP_MEMORY, .effect = EFFECT_DEVICE_SIZE },
 	[FN_REQUESTED] = { .name = "requested", .kind = OP_MEMORY, .effect = EFFECT_REQUESTED },
+	[FN_COMM_INIT] = { .name = "comm_init", .effect = EFFECT_COMM_INIT },
+	[FN_COMM_SPLIT] = { .name = "comm_split", .effect = EFFECT_COMM_SPLIT },
+	[FN_COMM_END] = { .name = "comm_end", .effect = EFFECT_COMM_END },
+	[FN_COMM_SIZE] = { .name = "comm_size", .effect = EFFECT_COMM_SIZE },
+	[FN_COMM_RANK] = { .name = "comm_rank", .effect = EFFECT_COMM_RANK },
+	[FN_GROUP_START] = { .name = "group_start", .effect = EFFECT_GROUP_START },
+	[FN_GROUP_END] = { .name = "group_end", .effect = EFFECT_GROUP_END },
+	[FN_ALL_REDUCE] = { .name = "all_reduce",
+			    .effect = EFFECT_COLLECTIVE,
+			    .detail = COLLECTIVE_ALL_REDUCE },
+	[FN_ALL_GATHER] = { .name = "all_gather",
+			    .effect = EFFECT_COLLECTIVE,
+			    .detail = COLLECTIVE_ALL_GATHER },
+	[FN_SEND] = { .name = "send", .effect = EFFECT_COLLECTIVE, .detail = COLLECTIVE_SEND },
+	[FN_RECV] = { .name = "recv", .effect = EFFECT_COLLECTIVE, .detail = COLLECTIVE_RECV },
 	[FN_RANGE_BEGIN] = { .name = "range_begin", .kind = OP_RANGE, .detail = TS_RANGE_BEGIN },
 	[FN_RANGE_END] = { .name = "range_end", .kind = OP_RANGE, .detail = TS_RANGE_END },
 	[FN_RANGE_CUT] = { .name = "range_cut", .kind = OP_RANGE, .detail = TS_RANGE_CUT },
@@ -244,6 +270,9 @@ static struct seen {
 	struct core_oom_memory oom_memory[SEEN_MAX];
 	struct core_oom_stack oom_stack[SEEN_MAX];
 	struct core_growth growth[SEEN_MAX];
+	struct core_communicator communicator[2 * SEEN_MAX];
+	struct core_collective collective[SEEN_MAX];
+	size_t communicators, collectives;
 	struct core_name name; /* the last one; its text is gone */
 } seen;
 
@@ -284,6 +313,11 @@ static void see_row(void *data, enum core_row type, const void *row)
 		SEE_ROW(OOM, seen.oom, seen.ooms, oom)
 		SEE_ROW(OOM_MEMORY, seen.oom_memory, seen.oom_memories, oom_memory)
 		SEE_ROW(OOM_STACK, seen.oom_stack, seen.oom_stacks, oom_stack)
+		SEE_ROW(COLLECTIVE, seen.collective, seen.collectives, collective)
+	case CORE_ROW_COMMUNICATOR:
+		assert_true(seen.communicators < 2 * SEEN_MAX);
+		seen.communicator[seen.communicators++] = *(const struct core_communicator *)row;
+		break;
 	case CORE_ROW_STACK:
 		seen.stacks++;
 		break;

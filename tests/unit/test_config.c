@@ -53,19 +53,21 @@ static void defaults_are_good(void **state)
 }
 
 /* Whatever the file says of other things, and where there is none. */
-static void tensors_are_followed_unless_somebody_says_no(void **state)
+static void other_libraries_are_followed_unless_somebody_says_no(void **state)
 {
 	assert_int_equal(config_read(config, "/nonexistent/file", true), 0);
 	assert_int_equal(config->tensors, TENSORS_WITHIN_BUDGET);
-	assert_string_equal(config->libraries, "libcuda.so* libtracesmith-range.so* libc10.so*");
+	assert_string_equal(config->libraries,
+			    "libcuda.so* libtracesmith-range.so* libc10.so* libnccl.so*");
 	end(NULL);
 	begin(NULL);
 	assert_int_equal(read_text("[probe]\nlibraries = libx.so\n"), 0);
-	assert_string_equal(config->libraries, "libx.so libc10.so*");
+	assert_string_equal(config->libraries, "libx.so libc10.so* libnccl.so*");
 	end(NULL);
 	begin(NULL);
-	assert_int_equal(read_text("[probe]\ntensors = no\n"), 0);
+	assert_int_equal(read_text("[probe]\ntensors = no\nnccl = no\n"), 0);
 	assert_null(strstr(config->libraries, "libc10"));
+	assert_null(strstr(config->libraries, "libnccl"));
 	assert_int_equal(read_text("[probe]\ntensor_requests = yes\n"), 0);
 	assert_null(strstr(config->libraries, "libc10"));
 	assert_int_equal(read_text("[probe]\ntensors = yes\n"), 0);
@@ -266,8 +268,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(units_are_read_as_people_write_them),
 		cmocka_unit_test_setup_teardown(defaults_are_good, begin, end),
-		cmocka_unit_test_setup_teardown(tensors_are_followed_unless_somebody_says_no, begin,
-						end),
+		cmocka_unit_test_setup_teardown(
+			other_libraries_are_followed_unless_somebody_says_no, begin, end),
 		cmocka_unit_test_setup_teardown(printed_settings_are_read_back, begin, end),
 		cmocka_unit_test_setup_teardown(values_have_units, begin, end),
 		cmocka_unit_test_setup_teardown(a_budget_is_a_share_or_none, begin, end),

@@ -487,7 +487,7 @@ static void test_list_names_every_query(void **state)
 	request.body_case = TRACESMITH__V1__REQUEST__BODY_LIST;
 	request.list = &list;
 	run_request(*state, &request, "list", &answer);
-	assert_int_equal(answer.rows, 27);
+	assert_int_equal(answer.rows, 28);
 	assert_non_null(strstr(answer.text, "\"loss\":{}}"));
 	assert_non_null(strstr(answer.text,
 			       "{\"name\":\"leaks\",\"text\":\"what leaks or grows, by "

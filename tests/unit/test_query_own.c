@@ -87,6 +87,15 @@ static void add_sums(struct store *store, uint32_t id)
 	store_add(store,
 		  &(struct core_busy){
 			  .second = second, .ns = 7, .process = id, .state = OP_STATE_IDLE });
+	store_add(store, &(struct core_communicator){ .process = id, .number = 1, .handle = id });
+	store_add(store, &(struct core_collective){ .second = second,
+						    .process = id,
+						    .communicator = 1,
+						    .operation = COLLECTIVE_ALL_REDUCE,
+						    .calls = 1,
+						    .runs = 1,
+						    .timed = 1,
+						    .total_ns = 10 });
 	store_add(store, &(struct core_watch){ .second = second,
 					       .process = id,
 					       .windows = 1,

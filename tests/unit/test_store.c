@@ -387,7 +387,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		"DROP TABLE pool; DROP TABLE pool_kind; DROP TABLE frame_kind; DROP TABLE setting; "
 		"DROP TABLE watch; DROP TABLE total; DROP TABLE backward; DROP TABLE teller; "
 		"DROP TABLE fragmentation; DROP TABLE price; DROP TABLE growth; DROP TABLE oom; "
-		"DROP TABLE oom_memory; "
+		"DROP TABLE oom_memory; DROP TABLE communicator; DROP TABLE collective; "
 		"DROP TABLE oom_stack; ALTER TABLE boot DROP COLUMN next_oom;"
 		"ALTER TABLE function DROP COLUMN hot;"
 		"ALTER TABLE frame DROP COLUMN kind; ALTER TABLE frame DROP COLUMN source;"

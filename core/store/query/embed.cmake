@@ -26,6 +26,7 @@ set(listed
   waste
   graphs
   ranges
+  collectives
   critical-path
   pools
   devices

@@ -50,6 +50,22 @@
 	"boot = :boot AND second BETWEEN :first AND :until / 1000000000" \
 	" AND " OF_ASKED
 
+/* Of a row of `collective` c, joined with its process p and communicator k: the same in all ranks,
+ * unless its start was not seen. */
+#define COMMUNICATOR_NAME \
+	"CASE WHEN k.id <> 0 THEN printf('%016x', k.id)" \
+	" ELSE 'unknown ' || c.communicator || ' of ' || p.pid END"
+/* Of a row of it: words, and what nccl-tests multiplies by. */
+#define PHRASE_CASE(number, identifier, name, ...)  " WHEN " #number " THEN '" name "'"
+#define PHRASE_PARTS(number, identifier, name, part) " WHEN " #number " THEN " #part
+#define PHRASE_NAME(number, name, ...)               " WHEN " #number " THEN '" name "'"
+#define COLLECTIVE_NAME        "CASE operation" COLLECTIVES(PHRASE_CASE) " END"
+#define COLLECTIVE_IS_OF_PARTS "CASE operation" COLLECTIVES(PHRASE_PARTS) " ELSE 0 END"
+/* 2: by 2 (n - 1) / n, 1: by (n - 1) / n, 0: by nothing. */
+#define COLLECTIVE_FACTOR      "iif(operation = 1, 2, " COLLECTIVE_IS_OF_PARTS ")"
+#define NCCL_TYPE_NAME         "CASE type - 1" NCCL_TYPES(PHRASE_NAME) " END"
+#define NCCL_REDUCTION_NAME    "CASE reduction - 1" NCCL_REDUCTIONS(PHRASE_NAME) " END"
+
 /* What is shipped is of a minute: how many came before it in its boot is :number. */
 #define MINUTE_NS   "60000000000 * coalesce(:number, 0)"
 #define FROM_MINUTE "boot = :boot AND second >= 60 * coalesce(:number, 0)"
