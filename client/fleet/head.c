@@ -15,10 +15,15 @@ static const struct {
 	bool id;
 } types[] = {
 #define T(type) TRACESMITH__V1__COLUMNS__TYPE__##type
-	{ "text", T(TEXT), false },	  { "id", T(INTEGER), true },
-	{ "integer", T(INTEGER), false }, { "real", T(REAL), false },
-	{ "bytes", T(BYTES), false },	  { "nanoseconds", T(NANOSECONDS), false },
-	{ "time", T(TIME), false },	  { "share", T(SHARE), false },
+	{ "text", T(TEXT), false },
+	{ "id", T(INTEGER), true },
+	{ "integer", T(INTEGER), false },
+	{ "real", T(REAL), false },
+	{ "bytes", T(BYTES), false },
+	{ "nanoseconds", T(NANOSECONDS), false },
+	{ "time", T(TIME), false },
+	{ "share", T(SHARE), false },
+	{ "bytes_per_second", T(BYTES_PER_SECOND), false },
 #undef T
 };
 

@@ -25,6 +25,8 @@ COLUMNS = {
     "device": "host boot process device time uuid name memory_bytes multiprocessors clock_khz told_ns",
     "rollup": "host boot process time second kind fn detail device result freed calls timed total_ns min_ns max_ns bytes told_ns",
     "work": "host boot process time second device kind detail name count total_ns min_ns max_ns bytes delay_ns told_ns",
+    "collective": "host boot process time second number communicator rank size operation type reduction peer log2_bytes calls bytes runs shared"
+                  " timed timed_bytes total_ns min_ns max_ns told_ns",
     "busy": "host boot process time second device state ns told_ns",
     "memory": "host boot process time second device kind live_bytes live_count peak_bytes told_ns",
     "growth": "host boot process stack fn kind device time seen verdict confidence kept_bytes kept bytes_per_hour told_ns",

@@ -3,6 +3,7 @@ import json
 import os
 
 import test_exact
+import test_ship
 import tracesmith
 from tracesmith import wait_for
 
@@ -13,6 +14,8 @@ TURNS = 5
 class Collectives(tracesmith.Case):
     environment, start = test_exact.Exact.environment, test_exact.Exact.start
     tier, wait_exact = test_exact.Exact.tier, test_exact.Exact.wait_exact
+    write, configure, arguments = test_ship.Ship.write, test_ship.Ship.configure, test_ship.Ship.arguments
+    ship, ship_all = test_ship.Ship.ship, test_ship.Ship.ship_all
 
     def rank(self, rank, job=7, size=3, us=100, options=(), run=True):
         process = self.start("collectives", "--job", job, "--rank", rank, "--size", size, "--us", us, "--turns", TURNS,
@@ -70,9 +73,27 @@ class Collectives(tracesmith.Case):
         peers = self.daemon.sql("SELECT operation, peer, sum(calls) AS calls FROM collective c JOIN process p ON p.id = c.process"
                                 f" WHERE p.pid = {ranks[0][1]} AND peer >= 0 GROUP BY 1, 2 ORDER BY 1")
         self.assertEqual([tuple(row.values()) for row in peers], [(2, 1, TURNS), (3, 1, TURNS), (6, 1, 2 * TURNS), (7, 1, TURNS)])
+        self.check_shipped(known)
         self.end(ranks[0][0])
         wait_for("the end of its communicators", lambda: self.daemon.sql(
             f"SELECT count(ended_ns) AS n FROM communicator c JOIN process p ON p.id = c.process WHERE p.pid = {ranks[0][1]}")[0]["n"] == 2)
+
+    def check_shipped(self, known):
+        """A fleet gets the same, with the names and ranks of the communicators."""
+        self.state, self.config, self.password = (os.path.join(self.daemon.directory, name) for name in ("ship", "ship.conf", "password"))
+        self.write(self.password, test_ship.PASSWORD + "\n", 0o600)
+        self.server = test_ship.Server()
+        self.addCleanup(self.server.server_close)
+        self.addCleanup(self.server.shutdown)
+        self.configure()
+        self.ship_all()
+        got = self.server.rows("collective")
+        self.assertEqual({(row["communicator"], row["rank"], row["size"]) for row in got}, {told for names in known.values() for told in names})
+        self.assertEqual({(row["operation"], row["type"], row["reduction"]) for row in got if row["peer"] < 0},
+                         {("all-reduce", "float32", "sum"), ("all-gather", "float32", ""), ("reduce-scatter", "float32", "sum")})
+        sums = ("calls", "bytes", "runs", "shared", "timed", "timed_bytes", "total_ns")
+        [told] = self.daemon.sql(f"SELECT {', '.join(f'sum({name}) AS {name}' for name in sums)} FROM collective")
+        self.assertEqual({name: sum(row[name] for row in got) for name in sums}, told)
 
     def check(self, rows, whole, part, last_pid):
         shortest = 100000

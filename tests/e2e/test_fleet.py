@@ -62,7 +62,7 @@ def ctl(server, *arguments, database=DATABASE, password=clickhouse.PASSWORD):
 class Fleet:
     """What must hold on every server. `start` is the minute in which the made-up hosts begin."""
     cluster, settings = (), {}
-    STEPS = ["001-tables.sql", "002-clocks-and-ops.sql", "003-requests.sql"]
+    STEPS = ["001-tables.sql", "002-clocks-and-ops.sql", "003-requests.sql", "004-communicators.sql"]
 
     @classmethod
     def setUpClass(cls):
@@ -88,7 +88,23 @@ class Fleet:
                              "\tcuMemAlloc_v2 found no memory\t5\n"),
                 ("clock", f"{host.key}\tch1\t{host.first * 10**9}\t{host.start}\t{(host.start - host.first) * 10**9}\t0\t300000\t15000\t300000\t5\n")):
             fleet_hosts.insert(cls.server, DATABASE, table, row, **cls.settings)
+        cls.communicators(hosts[6:])
         cls.settle()
+
+    @classmethod
+    def communicators(cls, hosts):
+        """Ranks of one communicator, of which the third comes last, and one that nobody saw made and of which no times are known."""
+        rows = []
+        for host in hosts:
+            for gpu in range(GPUS):
+                rank = host.number * GPUS + gpu
+                took = 1000000 if rank == 2 else 1500000
+                at = f"{host.key}\t{1000 + gpu}\t{cls.start}\t{host.first}"
+                for operation, kind in (("all-reduce", "sum"), ("all-gather", "")):
+                    rows.append(f"{at}\t1\tc0ffee\t{rank}\t8\t{operation}\tfloat32\t{kind}\t-1\t24\t10\t{10 << 23}\t10\t0\t10\t{10 << 23}"
+                                f"\t{10 * took}\t{took}\t{took}\t5\n")
+                rows.append(f"{at}\t2\t\t-1\t0\tsend\tfloat32\t\t3\t11\t7\t7168\t7\t0\t0\t0\t0\t0\t0\t5\n")
+        fleet_hosts.insert(cls.server, DATABASE, "collective", "".join(rows), **cls.settings)
 
     @classmethod
     def fill(cls, hosts, **settings):
@@ -159,6 +175,18 @@ class Fleet:
         self.assertEqual(set(rows), set(fleet_hosts.COLLECTIVES))
         for row in rows.values():
             self.assertEqual((row["ranks"], row["count"], row["last"]), (24, 24 * MINUTES * 300, SLOW))
+            self.assertEqual((row["communicator"], row["size"], row["bytes"], row["algbw"]), ("", None, None, None))
+        rows = {row["name"]: row for row in self.query("collectives", "--job", ODD_JOB)}
+        self.assertEqual(set(rows), {"all-reduce", "all-gather", "send"}, "the names of kernels say no more")
+        for name, size, factor in (("all-reduce", 8 << 20, 14 / 8), ("all-gather", 64 << 20, 7 / 8)):
+            row = rows[name]
+            self.assertEqual((row["communicator"], row["size"], row["ranks"], row["count"], row["bytes"]), ("c0ffee", 8, 8, 80, size))
+            self.assertEqual((row["shortest_ns"], row["median_ns"], row["longest_ns"], row["waited_ns"]), (1000000, 1500000, 1500000, 35000000))
+            self.assertEqual((row["last"], row["last_host"]), (2, f"{ODD_HOST}0"))
+            self.assertEqual((row["algbw"], row["busbw"]), (size * 1000, int(size * 1000 * factor)))
+        row = rows["send"]
+        self.assertEqual((row["communicator"], row["size"], row["ranks"], row["count"], row["bytes"]), ("unknown", None, 8, 56, 1024))
+        self.assertEqual((row["mean_ns"], row["last"], row["waited_ns"], row["algbw"]), (None, None, None, None))
 
     def test_the_rest(self):
         [leak] = self.query("leaks")
@@ -362,16 +390,16 @@ class Fleet:
         self.assertEqual(ctl(self.server, "init", *self.cluster, database="upgraded").code, 0)
         text = dict(fleet_hosts.Host(1, 1, self.start).identity(self.start))["host"]
         fleet_hosts.insert(self.server, "upgraded", "host", text, **self.settings)
-        for table in ("op", "clock", "request"):
+        for table in ("op", "clock", "request", "collective"):
             for name in (table, f"{table}_local")[:2 if on else 1]:
                 self.server.ask(f"DROP TABLE upgraded.{name}{on}")
         self.server.ask(f"ALTER TABLE upgraded.version{'_local' if on else ''}{on} DELETE WHERE version > 1")
         wait_for("version 1", lambda: self.server.rows("SELECT max(version) FROM upgraded.version") == [["1"]])
-        self.refused(ctl(self.server, "query", "hosts", database="upgraded"), "has version 1, and this tsctl asks version 3: run 'tsctl fleet init'")
+        self.refused(ctl(self.server, "query", "hosts", database="upgraded"), "has version 1, and this tsctl asks version 4: run 'tsctl fleet init'")
         again = ctl(self.server, "init", *self.cluster, database="upgraded")
         self.assertEqual((again.code, re.findall("applied (.*)", again.out)), (0, self.STEPS[1:]), again.err)
         self.assertEqual(self.server.rows("SELECT host FROM upgraded.host"), [["gpu-00001"]])
-        for table in ("op", "clock", "request"):
+        for table in ("op", "clock", "request", "collective"):
             self.assertEqual(self.server.rows(f"SELECT count() FROM upgraded.{table}"), [["0"]])
 
     def test_window(self):
@@ -537,7 +565,7 @@ class Node(Fleet, unittest.TestCase):
     def test_newer(self):
         self.assertEqual(self.init("newer").code, 0)
         self.server.ask("INSERT INTO newer.version VALUES (99, now(), 'tsctl 9')")
-        self.refused(self.init("newer"), "has version 99, and this tsctl knows 3")
+        self.refused(self.init("newer"), "has version 99, and this tsctl knows 4")
 
     def test_no_clickhouse(self):
         class Other(http.server.BaseHTTPRequestHandler):

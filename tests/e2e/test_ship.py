@@ -26,6 +26,7 @@ TYPES = {"U8": "UInt8", "U32": "UInt32", "U64": "UInt64", "I32": "Int32", "I64":
 KEYS = {"host": ["boot"], "process": ["process"], "device": ["process", "device"], "stack": ["process", "stack"],
         "rollup": ["process", "kind", "fn", "detail", "device", "result", "freed", "second"],
         "work": ["process", "device", "kind", "detail", "name", "second"], "busy": ["process", "device", "state", "second"],
+        "collective": ["process", "number", "operation", "type", "reduction", "peer", "log2_bytes", "second"],
         "memory": ["process", "device", "kind", "second"], "loss": ["process", "reason", "second"],
         "price": ["process", "part"], "clock": ["at_ns"],
         "op": ["process", "start_ns", "tid", "kind", "fn", "detail", "stream", "device", "gpu_start_ns", "correlation", "node", "name"], "incident": ["kind", "id"], "growth": ["process", "stack", "fn", "kind", "device"]}
