@@ -1,5 +1,5 @@
-/* collective_row.h: what is told of NCCL's communicators (communicator.c), and of what is called on
- * them (collective.c). */
+/* collective_row.h: rows about NCCL's communicators (communicator.c) and the calls on them
+ * (collective.c). */
 #ifndef TS_CORE_COLLECTIVE_ROW_H
 #define TS_CORE_COLLECTIVE_ROW_H
 
