@@ -90,10 +90,11 @@ static uint64_t collective_bytes(const struct ts_api *api)
 	};
 	uint64_t bytes;
 
-	if (api->type >= ARRAY_SIZE(width) ||
-	    __builtin_mul_overflow(api->bytes, (uint64_t)width[api->type], &bytes) ||
+	if (api->type >= ARRAY_SIZE(width))
+		return 0;
+	if (__builtin_mul_overflow(api->bytes, (uint64_t)width[api->type], &bytes) ||
 	    bytes > BYTES_MAX)
-		return api->type < ARRAY_SIZE(width) ? BYTES_MAX : 0;
+		return BYTES_MAX;
 	return bytes;
 }
 
@@ -147,14 +148,17 @@ static bool parts_add(struct core *core, struct process *process, struct list *p
 		      const struct part *from)
 {
 	struct part *part;
+	uint32_t count = 0;
 
-	list_for_each(part, parts, link)
+	list_for_each(part, parts, link) {
 		if (part->communicator == from->communicator &&
 		    part->operation == from->operation) {
 			part_join(part, from);
 			return true;
 		}
-	if (!collective_hold(core, process))
+		count++;
+	}
+	if (count >= PARTS_MAX || !collective_hold(core, process))
 		return false;
 	part = malloc(sizeof(*part));
 	if (!part) {

@@ -15,8 +15,10 @@ struct ts_event;
 /* Calls in open groups, or whose kernels run, by what tells them apart: 100 bytes each. One user
  * has half of them at most. */
 #define COLLECTIVES_TOTAL 65536
-/* Open groups of a process: one for each thread that is in one. */
+/* Open groups of a process: one for each thread that is in one. A group's kinds of calls: each
+ * communicator has its own. */
 #define GROUPS_MAX 256
+#define PARTS_MAX  128
 
 /* Of a process. */
 struct collectives {

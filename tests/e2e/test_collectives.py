@@ -73,10 +73,17 @@ class Collectives(tracesmith.Case):
         peers = self.daemon.sql("SELECT operation, peer, sum(calls) AS calls FROM collective c JOIN process p ON p.id = c.process"
                                 f" WHERE p.pid = {ranks[0][1]} AND peer >= 0 GROUP BY 1, 2 ORDER BY 1")
         self.assertEqual([tuple(row.values()) for row in peers], [(2, 1, TURNS), (3, 1, TURNS), (6, 1, 2 * TURNS), (7, 1, TURNS)])
+        self.check_recorded()
         self.check_shipped(known)
         self.end(ranks[0][0])
         wait_for("the end of its communicators", lambda: self.daemon.sql(
             f"SELECT count(ended_ns) AS n FROM communicator c JOIN process p ON p.id = c.process WHERE p.pid = {ranks[0][1]}")[0]["n"] == 2)
+
+    def check_recorded(self):
+        path = os.path.join(self.daemon.directory, "recording.sbt")
+        result = self.daemon.ctl("record", "--all", "--since", "1m", "-o", path)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertEqual(self.rows("--file", path), self.rows())
 
     def check_shipped(self, known):
         """A fleet gets the same, with the names and ranks of the communicators."""

@@ -380,6 +380,20 @@ static void a_process_has_so_many_open_groups(void **state)
 	assert_int_equal(sum_of(COLLECTIVE_ALL_REDUCE, 1)->calls, 1);
 }
 
+static void a_group_has_so_many_kinds_of_calls(void **state)
+{
+	announce();
+	group(FN_GROUP_START, 1000);
+	for (uint64_t i = 0; i < PARTS_MAX + 7; i++)
+		for (int twice = 0; twice < 2; twice++)
+			collective(FN_ALL_REDUCE, 2000 + i, COMM + i, 100);
+	group(FN_GROUP_END, 9000);
+	core_checkpoint(core, 20000);
+	assert_int_equal(lost(LOSS_LIMIT), 2 * 7);
+	assert_int_equal(seen.collectives, PARTS_MAX);
+	assert_int_equal(sum_of(COLLECTIVE_ALL_REDUCE, PARTS_MAX)->calls, 2);
+}
+
 static void a_restored_communicator_goes_on(void **state)
 {
 	struct core_process process = { .id = 9, .pid = 100, .exit_code = EXIT_UNKNOWN };
@@ -414,6 +428,7 @@ int main(void)
 		STORY(counts_may_be_anything),
 		STORY(a_process_has_so_many_communicators),
 		STORY(a_process_has_so_many_open_groups),
+		STORY(a_group_has_so_many_kinds_of_calls),
 		STORY(a_restored_communicator_goes_on),
 	};
 

@@ -72,6 +72,48 @@ static void a_library_has_notes_or_functions(void **state)
 		}
 }
 
+/* What is beyond the sixth is on the stack. Of NCCL every call has to name its communicator. */
+static void arguments_are_where_the_program_looks(void **state)
+{
+	const struct library_row *row;
+
+	for (size_t n = 0; (row = library_get(n)); n++)
+		for (size_t i = 0; i < row->count; i++) {
+			const struct library_function *function = &row->function[i];
+			const struct probe_slot *slot = function->slot;
+			bool spilled = false, named = false;
+
+			for (size_t k = 0; k < PROBE_SLOTS_MAX && slot[k].from; k++) {
+				if (slot[k].arg == PROBE_ARG_SELF)
+					continue;
+				assert_in_range(slot[k].arg, 0, 8);
+				spilled |= slot[k].arg > 5;
+				named |= slot[k].to == offsetof(struct ts_api, handle);
+			}
+			assert_int_equal((function->flags & PROBE_SPILLED) != 0, spilled);
+			if (function->model.effect >= EFFECT_COMM_INIT &&
+			    function->model.effect != EFFECT_GROUP_START &&
+			    function->model.effect != EFFECT_GROUP_END)
+				assert_true(named);
+		}
+}
+
+static void nccl_is_probed_where_it_is_a_library(void **state)
+{
+	struct probe_desc desc;
+
+	assert_ptr_equal(library_of("/a/nvidia/nccl/lib/libnccl.so.2"), &library_nccl);
+	for (size_t i = 0; i < library_nccl.count; i++) {
+		const struct library_function *function = &library_nccl.function[i];
+
+		library_probe_desc(function, &desc);
+		assert_false(library_is_hot(function)); /* a call outside of a window counts, too */
+		assert_false(desc.flags & (PROBE_KEEP | PROBE_REPORT));
+		assert_int_equal(desc.id_at != PROBE_ID_NOWHERE,
+				 function->model.effect == EFFECT_COMM_INIT);
+	}
+}
+
 static void any_of_the_patterns_may_match(void **state)
 {
 	assert_true(library_matches("/a/libnccl.so.2", "libcuda.so*, libnccl.so*\tlibc10*"));
@@ -134,6 +176,8 @@ int main(void)
 		cmocka_unit_test(ranges_are_always_watched_and_may_be_lost),
 		cmocka_unit_test(tensors_are_those_of_a_gpu_and_may_be_lost),
 		cmocka_unit_test(a_library_has_notes_or_functions),
+		cmocka_unit_test(arguments_are_where_the_program_looks),
+		cmocka_unit_test(nccl_is_probed_where_it_is_a_library),
 		cmocka_unit_test(any_of_the_patterns_may_match),
 		cmocka_unit_test(names_and_patterns_of_any_length_are_safe),
 		cmocka_unit_test(the_defaults_name_the_files_of_every_row_but_those_by_choice),
