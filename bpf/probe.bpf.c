@@ -100,9 +100,12 @@ static __always_inline void call_begin(struct pt_regs *ctx, struct thread *threa
 static __always_inline __u64 call_hash_id(struct pt_regs *ctx, const struct probe_desc *desc,
 					  struct ts_event *ev)
 {
-	__u64 at = desc->id_at == PROBE_ID_ON_STACK ? PT_REGS_SP(ctx) + sizeof(__u64)
-						    : PT_REGS_PARM5(ctx);
 	__u64 one = 0x9e3779b97f4a7c15, other = 0xc2b2ae3d27d4eb4f;
+	__u64 stack = PT_REGS_SP(ctx), fifth = PT_REGS_PARM5(ctx), at;
+
+	/* Both are loaded: the verifier refuses one load from an address that depends. */
+	asm volatile("" : "+r"(stack), "+r"(fifth));
+	at = desc->id_at == PROBE_ID_ON_STACK ? stack + sizeof(__u64) : fifth;
 
 	for (int i = 0; i < PROBE_ID_WORDS; i++) {
 		__u64 word = 0;
