@@ -31,6 +31,7 @@
 #define TICK_MS	      125
 #define QUIET_TICK_MS 1000
 #define QUIET_TICKS   24 /* this many without a record; longer than naming stacks takes */
+#define TRIM_TICKS    80 /* 10 s, or longer while ticks are rare */
 #define FILES_MAX     65536
 #define MALLOC_ARENAS 2
 
@@ -121,6 +122,13 @@ void daemon_checkpoint(struct daemon *daemon, uint64_t now)
 	daemon_watch_store(daemon, now);
 }
 
+/* A busy time and large queries leave memory behind, and the next ones may never need as much. */
+static void daemon_trim(struct daemon *daemon)
+{
+	core_trim(daemon->core);
+	malloc_trim(0);
+}
+
 static void daemon_on_tick(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
@@ -128,10 +136,12 @@ static void daemon_on_tick(uv_timer_t *timer)
 	if (!list_empty(&daemon->gone))
 		daemon_reach(daemon, uv_hrtime());
 	daemon_checkpoint(daemon, uv_hrtime());
+	if (++daemon->ticks % TRIM_TICKS == 0)
+		daemon_trim(daemon);
 	if (++daemon->quiet_ticks % QUIET_TICKS)
 		return;
 	uv_timer_set_repeat(timer, QUIET_TICK_MS);
-	malloc_trim(0); /* memory left over from a busy time or large queries */
+	daemon_trim(daemon);
 }
 
 static void daemon_on_watchdog(uv_timer_t *timer)

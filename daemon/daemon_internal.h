@@ -72,6 +72,7 @@ struct daemon {
 	uv_timer_t tick, watchdog;
 	uv_timer_t late; /* when a stopping daemon waits no longer */
 	struct meter meter;
+	uint32_t ticks;
 	uint32_t quiet_ticks; /* since the last record */
 
 	/* helped.c */

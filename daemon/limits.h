@@ -25,7 +25,7 @@
 #define LIMIT_ROLLUPS 32768
 
 /* Ops that wait for a synchronization to bound them or, in the exact tier, for their record, which
- * comes within a second: two seconds of the fastest possible launches. 320 bytes each. At the limit
+ * comes within a second: two seconds of the fastest possible launches. 344 bytes each. At the limit
  * whoever has most loses the oldest. */
 #define LIMIT_PENDING 524288
 /* Exact records and calls that wait for their other half, and correlation ids that are kept for

@@ -423,6 +423,17 @@ void core_checkpoint(struct core *core, uint64_t now_ns)
 	loss_checkpoint(core);
 }
 
+void core_trim(struct core *core)
+{
+	pool_trim(&core->thread_pool);
+	pool_trim(&core->gpu_event_pool);
+	pool_trim(&core->pending_pool);
+	pool_trim(&core->allocation_pool);
+	pool_trim(&core->block_pool);
+	pool_trim(&core->ticket_pool);
+	pool_trim(&core->answer_pool);
+}
+
 void core_flush(struct core *core, uint64_t now_ns)
 {
 	core_see_time(core, now_ns);

@@ -476,6 +476,9 @@ void core_tick(struct core *core, uint64_t now_ns);
  * of the seconds since, and losses. */
 void core_checkpoint(struct core *core, uint64_t now_ns);
 
+/* Frees memory that was not needed since the last call. */
+void core_trim(struct core *core);
+
 /* Hands over everything that is still held (at the daemon's end), then checkpoints. */
 void core_flush(struct core *core, uint64_t now_ns);
 

@@ -137,10 +137,44 @@ static void pool_reuses_and_gives_back(void **state)
 	assert_int_equal(pool.used, COUNT / 10 + 1);
 	for (size_t i = 0; i < COUNT / 10; i++)
 		pool_put(&pool, object[i]);
-	assert_non_null(pool.block);
+	assert_true(pool.blocks > 1);
 	pool_put(&pool, first);
-	assert_null(pool.block);
+	assert_int_equal(pool.blocks, 0);
 	pool_clear(&pool);
+}
+
+/* One object stays, so the blocks are not freed with the last one. */
+static void pool_trim_frees_what_was_not_needed(void **state)
+{
+	struct pool pool = { .object_bytes = 104 };
+	static void *object[COUNT];
+	void *first = pool_get(&pool);
+	size_t most;
+
+	for (size_t i = 0; i < COUNT; i++)
+		memset(object[i] = pool_get(&pool), 0xff, 104);
+	most = pool.blocks;
+	assert_true(most > 10);
+	for (size_t i = 0; i < COUNT; i++)
+		pool_put(&pool, object[i]);
+	pool_trim(&pool);
+	assert_int_equal(pool.blocks, most); /* they have been needed */
+
+	for (size_t i = 0; i < COUNT / 2; i++)
+		object[i] = pool_get(&pool);
+	for (size_t i = 0; i < COUNT / 2; i++)
+		pool_put(&pool, object[i]);
+	assert_int_equal(pool.blocks, most);
+	pool_trim(&pool);
+	assert_in_range(pool.blocks, most / 2 - 1, most / 2 + 2); /* half of them again */
+	pool_trim(&pool);
+	assert_int_equal(pool.blocks, 1);
+	for (size_t i = 0; i < COUNT / 2; i++)
+		memset(object[i] = pool_get(&pool), 0xff, 104);
+	for (size_t i = 0; i < COUNT / 2; i++)
+		pool_put(&pool, object[i]);
+	pool_put(&pool, first);
+	assert_int_equal(pool.blocks, 0);
 }
 
 struct item {
@@ -328,6 +362,7 @@ int main(void)
 		cmocka_unit_test(key_stands_for_bytes_of_any_size),
 		cmocka_unit_test(sums_add_up_by_key_until_emptied),
 		cmocka_unit_test(pool_reuses_and_gives_back),
+		cmocka_unit_test(pool_trim_frees_what_was_not_needed),
 		cmocka_unit_test(heap_gives_the_first_of_what_is_left),
 		cmocka_unit_test(vector_grows_and_keeps_its_items),
 		cmocka_unit_test(vector_refuses_what_overflows),
