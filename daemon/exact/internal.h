@@ -40,6 +40,7 @@ struct light_session {
 	bool unsure;		      /* nobody says how the last change went */
 	bool foreign;		      /* it numbers its threads otherwise than we do */
 	struct probe_stub *stub;      /* NULL: calls get no stacks from inside */
+	bool stub_told;		      /* by this job's helper, who does so once */
 	int stub_fd, stub_error;      /* its file, until the probe is made */
 	uint64_t stub_offset;
 	uint32_t stacks; /* enum ts_stacks, that the library takes */
@@ -194,6 +195,20 @@ void exact_job(struct session *session, enum session_job job);
 bool exact_job_cancel(struct session *session);
 
 /* task.c */
+#define TASK_TEXT_MAX 1024
+
+/* What a helper says, which it may have been made to say. Its descriptor is the socket of the
+ * result. JOB_PUT may have one before it, with the file of the stub. */
+struct task_said {
+	uint8_t stub; /* from bytes that need not be 0 or 1 */
+	int32_t error;
+	struct attach_result result;
+	struct light_result light;
+	uint64_t stub_offset;
+	uint32_t reason, arguments;
+	char text[TASK_TEXT_MAX]; /* the arguments, each with its NUL */
+};
+
 /* Begins; the end is told by exact_job_part_done(). */
 int exact_task(struct session *session);
 void exact_job_part_done(struct session *session);

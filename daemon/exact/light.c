@@ -69,6 +69,7 @@ void light_unlink(struct session *session)
 void light_go(struct session *session)
 {
 	light_unlink(session);
+	session->light.stub_told = false;
 	session->light.stub_error = 0;
 	light_start_job(session, JOB_PUT);
 }

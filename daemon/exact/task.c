@@ -13,7 +13,7 @@
 #include "daemon/limits.h"
 #include "daemon/proc/owner.h"
 
-#define TEXT_MAX 1024
+#define ERRNO_MAX 4095 /* the kernel's */
 
 struct ask {
 	enum session_job job;
@@ -31,19 +31,7 @@ void exact_helper_library(const char *path)
 	library_path = path;
 }
 
-/* The answer. Its descriptor is the socket of the result. JOB_PUT may have one before it, with the
- * file of the stub. */
-struct said {
-	uint8_t stub; /* from bytes that need not be 0 or 1 */
-	int32_t error;
-	struct attach_result result;
-	struct light_result light;
-	uint64_t stub_offset;
-	uint32_t reason, arguments;
-	char text[TEXT_MAX]; /* the arguments, each with its NUL */
-};
-
-static void put_remark(struct said *said, const struct remarks *why)
+static void put_remark(struct task_said *said, const struct remarks *why)
 {
 	size_t at = 0;
 
@@ -61,7 +49,7 @@ static void put_remark(struct said *said, const struct remarks *why)
 	}
 }
 
-static void take_remark(struct said *said, struct remarks *why)
+static void take_remark(struct task_said *said, struct remarks *why)
 {
 	const char *argument[REMARK_ARGUMENTS_MAX] = { NULL }, *at = said->text;
 
@@ -93,14 +81,14 @@ static int attach(struct ask *ask, int socket, struct attach_result *ret, struct
 /* The probe on it is made while the process is being changed. */
 static void find_stub(const struct ask *ask, int socket)
 {
-	struct said said = { .stub = true };
+	struct task_said said = { .stub = true };
 	_cleanup_(closep) int fd = -1;
 
 	said.error = light_stub_open(&ask->light, &fd, &said.stub_offset);
 	helper_say(socket, &said, sizeof(said), &fd, fd >= 0);
 }
 
-static int lead(struct ask *ask, int socket, const int *fd, uint32_t fds, struct said *said,
+static int lead(struct ask *ask, int socket, const int *fd, uint32_t fds, struct task_said *said,
 		struct remarks *why)
 {
 	ask->light.leash = &socket;
@@ -118,7 +106,7 @@ static int lead(struct ask *ask, int socket, const int *fd, uint32_t fds, struct
 int exact_helper_run(int socket, const void *request, size_t size, const int *fd, uint32_t fds)
 {
 	_cleanup_(remarks_clear) struct remarks why = { 0 };
-	struct said said = { .result = { .socket = -1 } };
+	struct task_said said = { .result = { .socket = -1 } };
 	struct ask ask;
 	int r;
 
@@ -140,10 +128,11 @@ int exact_helper_run(int socket, const void *request, size_t size, const int *fd
 	return r;
 }
 
-static void take_stub(struct session *session, const struct said *said, int fd)
+static void take_stub(struct session *session, const struct task_said *said, int fd)
 {
 	struct light_session *light = &session->light;
 
+	light->stub_told = true;
 	light->stub_error = said->error;
 	light->stub_offset = said->stub_offset;
 	if (fd < 0)
@@ -152,7 +141,7 @@ static void take_stub(struct session *session, const struct said *said, int fd)
 	exact_job_link(session);
 }
 
-static void take_found(struct session *session, const struct said *said, int fd)
+static void take_found(struct session *session, const struct task_said *said, int fd)
 {
 	if (session->job == JOB_ATTACH) {
 		closep(&session->result.socket);
@@ -163,16 +152,24 @@ static void take_found(struct session *session, const struct said *said, int fd)
 	}
 }
 
+static bool is_error(int32_t error)
+{
+	return error <= 0 && error >= -ERRNO_MAX;
+}
+
 static void on_said(struct helper_task *task, const void *data, size_t size, int *fd, uint32_t fds)
 {
 	struct session *session = list_item(task, struct session, task);
-	struct said said;
+	struct task_said said;
 
 	if (size != sizeof(said))
 		return;
 	memcpy(&said, data, sizeof(said));
-	if (said.stub && session->light.stub_fd < 0) {
-		take_stub(session, &said, fds ? TAKE_FD(fd[0]) : -1);
+	if (!is_error(said.error) && (said.error != 1 || session->job != JOB_TIDY))
+		said.error = -EIO;
+	if (said.stub) {
+		if (session->job == JOB_PUT && !session->light.stub_told)
+			take_stub(session, &said, fds ? TAKE_FD(fd[0]) : -1);
 		return;
 	}
 	session->error = said.error;
@@ -184,7 +181,7 @@ static void on_said(struct helper_task *task, const void *data, size_t size, int
 static void __attribute__((format(printf, 2, 3)))
 failed(struct session *session, const char *format, ...)
 {
-	char text[TEXT_MAX];
+	char text[TASK_TEXT_MAX];
 	va_list arguments;
 
 	va_start(arguments, format);
