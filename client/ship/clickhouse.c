@@ -15,12 +15,14 @@
 #include "core/base/clock.h"
 #include "core/base/utf8.h"
 
-#define CONNECT_S  10L
-#define SILENCE_S  60L /* without a byte */
-#define REQUEST_S  300L
-#define ANSWER_MAX (256u << 10) /* the columns of all tables are 10 KiB */
-#define WHY_BYTES  1024
-#define SAID_BYTES 300 /* of what the server says */
+#define CONNECT_S	   10L
+#define SILENCE_S	   60L /* without a byte */
+#define REQUEST_S	   300L
+#define ANSWER_MAX	   (256u << 10) /* the columns of all tables are 10 KiB */
+#define WHY_BYTES	   1024
+#define SAID_BYTES	   300 /* of what the server says */
+
+#define WALL_OFFSET_MAX_NS (INT64_MAX / 2) /* year 2116; times of a host are added to it */
 
 /* Versions as major * 1000 + minor. */
 #define KNOWS_ASYNC 21000
@@ -335,6 +337,7 @@ int clickhouse_wall_offset(struct clickhouse *server, const char *boot_id, int64
 {
 	_cleanup_(freep) char *host = quote(server->settings->host), *boot = quote(boot_id);
 	_cleanup_(freep) char *statement = NULL;
+	int64_t told_ns;
 	int r;
 
 	if (!host || !boot ||
@@ -348,7 +351,11 @@ int clickhouse_wall_offset(struct clickhouse *server, const char *boot_id, int64
 	r = ask(server, statement);
 	if (r < 0)
 		return r == -ENOENT ? -EREMOTEIO : r;
-	return sscanf(server->answer, "%" SCNd64, ret) == 1 ? 0 : -ENOENT;
+	if (sscanf(server->answer, "%" SCNd64, &told_ns) != 1 || told_ns > WALL_OFFSET_MAX_NS ||
+	    told_ns < -WALL_OFFSET_MAX_NS)
+		return -ENOENT;
+	*ret = told_ns;
+	return 0;
 }
 
 int clickhouse_request(struct clickhouse *server, uint64_t after, struct clickhouse_request *ret)
@@ -493,7 +500,7 @@ static int check_version(struct clickhouse *server)
 
 	if (r < 0)
 		return r;
-	if (sscanf(server->answer, "%d.%d", &major, &minor) != 2)
+	if (sscanf(server->answer, "%4d.%3d", &major, &minor) != 2)
 		return fail(server, -EPROTO, "%s is not ClickHouse", clickhouse_url(server));
 	server->version = major * 1000 + minor;
 	return 0;

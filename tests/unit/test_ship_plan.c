@@ -44,6 +44,7 @@ static struct source source;
 static struct clickhouse *server;
 static int listening;
 static pthread_t answering;
+static const char *said;
 static char url[64];
 
 static void reply(uint64_t id, Tracesmith__V1__Reply *message)
@@ -138,11 +139,9 @@ static void *run_daemon(void *data)
 	return NULL;
 }
 
-/* A ClickHouse that knows nothing of the host. */
+/* A ClickHouse that says the same to everything; as a rule it knows nothing of the host. */
 static void *run_server(void *data)
 {
-	static const char empty[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
-				    "Connection: close\r\n\r\n";
 	char bytes[4096];
 	int fd;
 
@@ -150,7 +149,10 @@ static void *run_server(void *data)
 		ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
 
 		if (n > 0)
-			n = send(fd, empty, sizeof(empty) - 1, MSG_NOSIGNAL);
+			n = dprintf(fd,
+				    "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n"
+				    "Connection: close\r\n\r\n%s",
+				    strlen(said), said);
 		shutdown(fd, SHUT_WR);
 		while (recv(fd, bytes, sizeof(bytes), 0) > 0)
 			;
@@ -178,6 +180,7 @@ static int setup(void **state)
 	assert_int_equal(listen(listening, 8), 0);
 	getsockname(listening, (struct sockaddr *)&address, &size);
 	snprintf(url, sizeof(url), "http://127.0.0.1:%d", ntohs(address.sin_port));
+	said = "";
 	settings.urls[0] = url;
 	settings.url_count = 1;
 	settings.certificate_file = settings.ca_file = (char *)"";
@@ -300,6 +303,22 @@ static void a_minute_that_has_grown_comes_again(void **state)
 	expect_minute(&cursor, 1, now - 2); /* and not once more */
 }
 
+static void numbers_that_no_server_has_are_not_believed(void **state)
+{
+	int64_t offset_ns = 0;
+
+	said = "1700000000000000000\n";
+	assert_int_equal(clickhouse_wall_offset(server, "aaaa", &offset_ns), 0);
+	assert_int_equal(offset_ns, 1700000000000000000);
+	said = "9000000000000000000\n";
+	assert_int_equal(clickhouse_wall_offset(server, "aaaa", &offset_ns), -ENOENT);
+	said = "-9000000000000000000\n";
+	assert_int_equal(clickhouse_wall_offset(server, "aaaa", &offset_ns), -ENOENT);
+	assert_int_equal(offset_ns, 1700000000000000000);
+	said = "2147483647.1";
+	assert_int_equal(clickhouse_check(server), -EPROTO);
+}
+
 static void a_former_boot_is_finished_first(void **state)
 {
 	struct cursor cursor = { .boot_id = "aaaa", .wall_offset_ns = 5, .minute = 60 * 50000 };
@@ -392,6 +411,7 @@ int main(void)
 		TEST(what_retention_took_is_told),
 		TEST(a_boot_that_is_gone_is_left_behind),
 		TEST(what_retention_took_of_former_boots_is_told),
+		TEST(numbers_that_no_server_has_are_not_believed),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
