@@ -229,8 +229,10 @@ int link_open(const struct options *options, struct link **ret)
 
 uint64_t link_time(const struct link *link, const struct moment *moment)
 {
-	int64_t ns = moment->ago ? (int64_t)link->connection.hello.now_ns - moment->ns
-				 : moment->ns - link->connection.hello.wall_offset_ns;
+	const struct connection_hello *hello = &link->connection.hello;
+	/* Unsigned: a recording may claim any clock. */
+	uint64_t ns = moment->ago ? hello->now_ns - (uint64_t)moment->ns
+				  : (uint64_t)moment->ns - (uint64_t)hello->wall_offset_ns;
 
-	return ns > 0 ? ns : 1;
+	return (int64_t)ns > 0 ? ns : 1;
 }

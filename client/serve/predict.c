@@ -77,8 +77,8 @@ static int read_request(const struct web_request *request, struct link *link,
 		options->given |= OPTION(PID);
 	}
 	options->given |= OPTION(SINCE) | OPTION(UNTIL);
-	options->since.ns = (int64_t)predict->since_ns + hello->wall_offset_ns;
-	options->until.ns = (int64_t)predict->until_ns + hello->wall_offset_ns;
+	options->since = web_moment(link, predict->since_ns);
+	options->until = web_moment(link, predict->until_ns);
 	return take_whatifs(request, options);
 }
 

@@ -205,7 +205,6 @@ static int write_waits(const struct web_request *request, struct link *link, FIL
 	_cleanup_(trace_done) struct trace trace = { 0 };
 	_cleanup_(plan_freep) struct plan *plan = NULL;
 	struct options options = request->source->options;
-	const int64_t wall_ns = link_hello(link)->wall_offset_ns;
 	struct asked asked;
 	int r = read_request(request, link, &asked);
 
@@ -215,8 +214,8 @@ static int write_waits(const struct web_request *request, struct link *link, FIL
 		return r;
 	options.pid = (uint64_t)asked.pid;
 	options.given |= OPTION(PID) | OPTION(SINCE) | OPTION(UNTIL);
-	options.since.ns = (int64_t)asked.since_ns + wall_ns;
-	options.until.ns = (int64_t)asked.until_ns + wall_ns;
+	options.since = web_moment(link, asked.since_ns);
+	options.until = web_moment(link, asked.until_ns);
 	r = plan_load_on(link, &options, &trace, &plan);
 	return r < 0 ? r : write_graph(&asked, &trace, plan, out);
 }

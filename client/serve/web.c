@@ -57,6 +57,12 @@ int web_period(const struct web_request *request, uint64_t now_ns, uint64_t *ret
 	return r < 0 ? r : web_time(request, "until", now_ns, ret_until_ns);
 }
 
+struct moment web_moment(const struct link *link, uint64_t ns)
+{
+	/* Unsigned: a request or a recording may claim any time. */
+	return (struct moment){ .ns = (int64_t)(ns + (uint64_t)link_hello(link)->wall_offset_ns) };
+}
+
 void web_say(struct web_answer *answer, unsigned int status, const char *sentence)
 {
 	char *text = NULL;

@@ -39,6 +39,9 @@ int web_number(const struct web_request *request, const char *name, int64_t *ret
 int web_period(const struct web_request *request, uint64_t now_ns, uint64_t *ret_since_ns,
 	       uint64_t *ret_until_ns);
 
+/* Such a time, for which link_time() gives the same again. */
+struct moment web_moment(const struct link *link, uint64_t ns);
+
 /* One sentence as text. */
 void web_say(struct web_answer *answer, unsigned int status, const char *sentence);
 /* One sentence as {"error":…}, with the status that suits the error of a link. */

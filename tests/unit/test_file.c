@@ -1,4 +1,5 @@
 /* File: a recording gives the answers of the store that it came from, and says what it is. */
+#include "client/serve/web.h"
 #include "core/base/array.h"
 #include "core/store/file/file.h"
 #include "tests/unit/file_fixture.h"
@@ -427,11 +428,13 @@ static void test_now_is_the_end_of_the_recording(void **state)
 	uint64_t now_ns = fixture_now_ns - 77;
 	_cleanup_(link_freep) struct link *link = record(fixture, now_ns);
 	const struct moment moment = { .ago = true, .ns = 5 };
+	const struct moment far = web_moment(link, INT64_MAX - 1); /* of any request */
 	char number[32];
 
 	snprintf(number, sizeof(number), "%llu", (unsigned long long)now_ns);
 	expect_sql(link, "SELECT now_ns()", number);
 	assert_int_equal(link_time(link, &moment), now_ns - 5);
+	assert_int_equal(link_time(link, &far), INT64_MAX - 1);
 	expect_sql(link, "SELECT value FROM recording WHERE key = 'until_ns'", number);
 	expect_sql(link, "SELECT value FROM recording WHERE key = 'file_state'", "\"whole\"");
 	expect_sql(link, "SELECT value FROM recording WHERE key = 'boot_id'", BOOT);
