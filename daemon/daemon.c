@@ -28,23 +28,8 @@
 #include "daemon/proc/procfs.h"
 #include "proto/paths.h"
 
-#define TICK_MS	      125
-#define QUIET_TICK_MS 1000
-#define QUIET_TICKS   24 /* this many without a record; longer than naming stacks takes */
-#define TRIM_TICKS    80 /* 10 s, or longer while ticks are rare */
 #define FILES_MAX     65536
 #define MALLOC_ARENAS 2
-
-static void daemon_on_tick(uv_timer_t *timer);
-
-/* When nothing comes a tick finds nothing to do, and its wake-up is most of the cost of an idle
- * daemon: then ticks are rare, until the next record. */
-void daemon_stir(struct daemon *daemon)
-{
-	if (daemon->quiet_ticks >= QUIET_TICKS)
-		uv_timer_start(&daemon->tick, daemon_on_tick, TICK_MS, TICK_MS);
-	daemon->quiet_ticks = 0;
-}
 
 static void daemon_on_record(void *data, const void *record, size_t size)
 {
@@ -120,28 +105,6 @@ void daemon_checkpoint(struct daemon *daemon, uint64_t now)
 	store_pending(daemon->store, stats.oldest_pending_ns);
 	store_commit(daemon->store, now);
 	daemon_watch_store(daemon, now);
-}
-
-/* A busy time and large queries leave memory behind, and the next ones may never need as much. */
-static void daemon_trim(struct daemon *daemon)
-{
-	core_trim(daemon->core);
-	malloc_trim(0);
-}
-
-static void daemon_on_tick(uv_timer_t *timer)
-{
-	struct daemon *daemon = timer->data;
-
-	if (!list_empty(&daemon->gone))
-		daemon_reach(daemon, uv_hrtime());
-	daemon_checkpoint(daemon, uv_hrtime());
-	if (++daemon->ticks % TRIM_TICKS == 0)
-		daemon_trim(daemon);
-	if (++daemon->quiet_ticks % QUIET_TICKS)
-		return;
-	uv_timer_set_repeat(timer, QUIET_TICK_MS);
-	daemon_trim(daemon);
 }
 
 static void daemon_on_watchdog(uv_timer_t *timer)
@@ -353,7 +316,7 @@ static void daemon_start_timers(struct daemon *daemon)
 	uv_signal_start(&daemon->on_terminate, daemon_on_terminate, SIGTERM);
 	uv_signal_start(&daemon->on_interrupt, daemon_on_terminate, SIGINT);
 	uv_signal_start(&daemon->on_hangup, daemon_on_hangup, SIGHUP);
-	uv_timer_start(&daemon->tick, daemon_on_tick, TICK_MS, TICK_MS);
+	daemon_tick(daemon);
 	if (watchdog_ms)
 		uv_timer_start(&daemon->watchdog, daemon_on_watchdog, watchdog_ms, watchdog_ms);
 }

@@ -205,9 +205,11 @@ bool daemon_is_replaced(const struct daemon *daemon, uint32_t pid, uint64_t time
 /* A call whose stack was to be unwound gets its id. False: it is none, `ret` is not written. */
 bool daemon_settle(struct daemon *daemon, const struct ts_event *event, struct ts_event *ret);
 
-/* daemon.c: something comes, so check often again. */
+/* tick.c: begins; and something comes, so check often again. */
+void daemon_tick(struct daemon *daemon);
 void daemon_stir(struct daemon *daemon);
-/* Hands everything in the model over to the store. */
+
+/* daemon.c: hands everything in the model over to the store. */
 void daemon_checkpoint(struct daemon *daemon, uint64_t now);
 
 /* api_start.c */

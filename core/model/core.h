@@ -471,13 +471,11 @@ int core_ingest(struct core *core, const struct core_origin *origin, const void 
 
 /* Lets time pass: ops that waited long enough for their bounds leave. Call about every 100 ms. */
 void core_tick(struct core *core, uint64_t now_ns);
-
-/* Hands over allocations created or freed since the last checkpoint, changed memory totals, rollups
- * of the seconds since, and losses. */
-void core_checkpoint(struct core *core, uint64_t now_ns);
-
 /* Frees memory that was not needed since the last call. */
 void core_trim(struct core *core);
+
+/* Hands over what has changed since the last one: allocations, memory, seconds' rollups, losses. */
+void core_checkpoint(struct core *core, uint64_t now_ns);
 
 /* Hands over everything that is still held (at the daemon's end), then checkpoints. */
 void core_flush(struct core *core, uint64_t now_ns);

@@ -362,7 +362,7 @@ static void state(struct input *input)
 		library.state(library_data, (uint32_t)getpid(), &said);
 }
 
-/* The beginning of the message is of the input, and its text has no end. */
+/* The message starts with bytes of the input, and its text has no end. */
 static void say(struct input *input)
 {
 	size_t i = next(input) % TASKS, given = next(input);
