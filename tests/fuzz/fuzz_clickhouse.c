@@ -18,7 +18,7 @@
 #define SYNC_SECONDS 4
 #define SEED_BYTES   (32u << 10)
 
-enum { CHECK, TIME, WALL_OFFSET, INSERT, SYNC, KINDS };
+enum { CHECK, TIME, WALL_OFFSET, INSERT, SYNC, REQUEST, KINDS };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -187,6 +187,7 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,
 
 static int ask(uint8_t kind, struct clickhouse *server)
 {
+	struct clickhouse_request request;
 	struct offset_exchange exchange;
 	struct parcel parcel = { .fd = parcel_file, .compression = COMPRESSION_ZSTD };
 	const struct parcel_block block = { .table = "op", .columns = "host", .bytes = 100 };
@@ -215,6 +216,10 @@ static int ask(uint8_t kind, struct clickhouse *server)
 		offset.count = 0;
 		r = sync_round(server, &offset, SYNC_SECONDS);
 		return r == 0 || r == -EBADMSG ? sync_round(server, &offset, SYNC_SECONDS) : r;
+	case REQUEST:
+		r = clickhouse_request(server, 7, &request);
+		must(r < 0 || request.seconds <= SETTINGS_WINDOW_MAX_S);
+		return r;
 	default:
 		return 0;
 	}
@@ -281,6 +286,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	seed_one(directory, 5, INSERT,
 		 "Code: 60. DB::Exception: Table x does not exist. (UNKNOWN_TABLE), e.what()");
 	seed_one(directory, 6, SYNC, "1700000000\tserver\n");
+	seed_one(directory, 7, REQUEST, "9223372036854775807\t1700000000\n");
 	return 0;
 }
 
