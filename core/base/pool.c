@@ -1,5 +1,6 @@
-/* Pool: a block starts at a multiple of POOL_BLOCK_BYTES, so an object's address tells its block. A
- * block is in one of three lists: full, partly used, or empty. */
+/* Pool: an object is in use, in the free list, or not yet cut from the newest block. Blocks know
+ * nothing of their objects but while the pool is trimmed: a block starts at a multiple of
+ * POOL_BLOCK_BYTES, so the free list tells what is free in each. */
 #include "core/base/pool.h"
 
 #include <sanitizer/asan_interface.h>
@@ -12,17 +13,62 @@
 #define POOL_BLOCK_BYTES 65536
 /* Leaves room for what malloc() adds, so that one block can follow the other. */
 #define POOL_BLOCK_ROOM (POOL_BLOCK_BYTES - 64)
+#define POOL_KEPT	16 /* blocks, without an object: the next ones mostly come soon */
 
 struct pool_block {
-	struct list link;
-	void *free;	    /* objects that were in use */
-	uint32_t used, cut; /* objects in use; bytes that were ever used */
-	char object[];	    /* aligned to 16 bytes */
+	struct pool_block *next;
+	uint32_t free; /* while it is trimmed: objects in the free list */
+	bool goes;
+	char object[] __attribute__((aligned(16)));
 };
 
-static bool block_full(const struct pool *pool, const struct pool_block *block)
+static int pool_grow(struct pool *pool)
 {
-	return !block->free && block->cut + pool->object_bytes > POOL_BLOCK_ROOM;
+	struct pool_block *block;
+	void *memory;
+
+	if (posix_memalign(&memory, POOL_BLOCK_BYTES, POOL_BLOCK_ROOM) != 0)
+		return -1;
+	block = memory;
+	*block = (struct pool_block){ .next = pool->block };
+	pool->block = block;
+	pool->cut = sizeof(*block);
+	pool->blocks++;
+	return 0;
+}
+
+void *pool_get(struct pool *pool)
+{
+	void *object = pool->free;
+
+	if (object) {
+		ASAN_UNPOISON_MEMORY_REGION(object, pool->object_bytes);
+		pool->free = *(void **)object;
+	} else {
+		if (!pool->block || pool->cut + pool->object_bytes > POOL_BLOCK_ROOM)
+			if (pool_grow(pool) < 0)
+				return NULL;
+		object = (char *)pool->block + pool->cut;
+		pool->cut += pool->object_bytes;
+	}
+	if (++pool->used > pool->most)
+		pool->most = pool->used;
+	return object;
+}
+
+void pool_put(struct pool *pool, void *object)
+{
+	assert_invariant(pool->used > 0);
+	*(void **)object = pool->free;
+	pool->free = object;
+	ASAN_POISON_MEMORY_REGION(object, pool->object_bytes);
+	if (--pool->used == 0 && pool->blocks > POOL_KEPT)
+		pool_clear(pool);
+}
+
+static size_t block_objects(const struct pool *pool)
+{
+	return (POOL_BLOCK_ROOM - sizeof(struct pool_block)) / pool->object_bytes;
 }
 
 static struct pool_block *block_of(const void *object)
@@ -30,116 +76,98 @@ static struct pool_block *block_of(const void *object)
 	return (struct pool_block *)((uintptr_t)object & ~(uintptr_t)(POOL_BLOCK_BYTES - 1));
 }
 
-static void block_move(struct pool_block *block, struct list *to)
+static void *next_free(const struct pool *pool, const void *object)
 {
-	list_remove(&block->link);
-	list_append(to, &block->link);
+	void *next;
+
+	ASAN_UNPOISON_MEMORY_REGION(object, sizeof(next));
+	next = *(void *const *)object;
+	ASAN_POISON_MEMORY_REGION(object, pool->object_bytes);
+	return next;
 }
 
-static void free_blocks(struct pool *pool, struct list *list, size_t count)
+static void count_free(const struct pool *pool)
 {
-	struct pool_block *block;
+	for (struct pool_block *block = pool->block; block; block = block->next)
+		block->free = 0;
+	for (void *object = pool->free; object; object = next_free(pool, object))
+		block_of(object)->free++;
+}
 
-	while (count-- && (block = list_first(list, struct pool_block, link))) {
-		list_remove(&block->link);
+/* Puts those of blocks that go out of the free list, and those of emptier blocks behind all others:
+ * so what is in use gathers in few blocks, and the next time more of them can go. */
+static void sort_free(struct pool *pool)
+{
+	void *object = pool->free, *next, *last = NULL, **end = &pool->free;
+
+	for (; object; object = next) {
+		const struct pool_block *block = block_of(object);
+
+		next = next_free(pool, object);
+		if (block->goes)
+			continue;
+		ASAN_UNPOISON_MEMORY_REGION(object, pool->object_bytes);
+		if (block->free > block_objects(pool) / 2) {
+			*(void **)object = last;
+			last = object;
+		} else {
+			*end = object;
+			end = object;
+		}
+	}
+	*end = last;
+	for (object = pool->free; object; object = next) {
+		next = *(void **)object;
+		ASAN_POISON_MEMORY_REGION(object, pool->object_bytes);
+	}
+}
+
+static void free_those_that_go(struct pool *pool)
+{
+	struct pool_block **at = &pool->block, *block;
+
+	while ((block = *at)) {
+		if (!block->goes) {
+			at = &block->next;
+			continue;
+		}
+		*at = block->next;
+		if (at == &pool->block) /* older ones are cut to the end */
+			pool->cut = POOL_BLOCK_ROOM;
 		ASAN_UNPOISON_MEMORY_REGION(block, POOL_BLOCK_ROOM);
 		free(block);
 		pool->blocks--;
 	}
 }
 
-static struct pool_block *pool_grow(struct pool *pool)
-{
-	struct pool_block *block;
-	void *memory;
-
-	if (posix_memalign(&memory, POOL_BLOCK_BYTES, POOL_BLOCK_ROOM) != 0)
-		return NULL;
-	if (!pool->blocks++) {
-		list_init(&pool->full);
-		list_init(&pool->part);
-		list_init(&pool->empty);
-	}
-	block = memory;
-	*block = (struct pool_block){ .cut = sizeof(*block) };
-	list_append(&pool->part, &block->link);
-	return block;
-}
-
-/* A block with room, NULL: no memory. The one that has had room for longest: in those that were
- * full until now, older objects go first, and they may be empty soon. */
-static struct pool_block *pool_room(struct pool *pool)
-{
-	struct pool_block *block;
-
-	if (!pool->blocks)
-		return pool_grow(pool);
-	block = list_first(&pool->part, struct pool_block, link);
-	if (block)
-		return block;
-	block = list_last(&pool->empty, struct pool_block, link);
-	if (!block)
-		return pool_grow(pool);
-	block_move(block, &pool->part);
-	if (--pool->empty_blocks < pool->idle_blocks)
-		pool->idle_blocks = pool->empty_blocks;
-	return block;
-}
-
-void *pool_get(struct pool *pool)
-{
-	struct pool_block *block = pool_room(pool);
-	void *object;
-
-	if (!block)
-		return NULL;
-	object = block->free;
-	if (object) {
-		ASAN_UNPOISON_MEMORY_REGION(object, pool->object_bytes);
-		block->free = *(void **)object;
-	} else {
-		object = (char *)block + block->cut;
-		block->cut += (uint32_t)pool->object_bytes;
-	}
-	block->used++;
-	pool->used++;
-	if (block_full(pool, block))
-		block_move(block, &pool->full);
-	return object;
-}
-
-void pool_put(struct pool *pool, void *object)
-{
-	struct pool_block *block = block_of(object);
-
-	assert_invariant(pool->used > 0 && block->used > 0);
-	if (block_full(pool, block))
-		block_move(block, &pool->part);
-	*(void **)object = block->free;
-	block->free = object;
-	ASAN_POISON_MEMORY_REGION(object, pool->object_bytes);
-	if (--block->used == 0) {
-		block_move(block, &pool->empty);
-		pool->empty_blocks++;
-	}
-	if (--pool->used == 0 && pool->blocks > 1)
-		pool_clear(pool);
-}
-
 void pool_trim(struct pool *pool)
 {
-	if (pool->idle_blocks)
-		free_blocks(pool, &pool->empty, pool->idle_blocks);
-	pool->empty_blocks -= pool->idle_blocks;
-	pool->idle_blocks = pool->empty_blocks;
+	const size_t objects = block_objects(pool);
+	size_t idle = (pool->blocks * objects - pool->most) / objects;
+	size_t cut;
+
+	pool->most = pool->used;
+	/* To look at each free object takes longer than a few blocks are worth. */
+	if (idle <= pool->blocks / 4)
+		return;
+	count_free(pool);
+	cut = (pool->cut - sizeof(struct pool_block)) / pool->object_bytes;
+	for (struct pool_block *block = pool->block; block; block = block->next) {
+		block->goes = idle && block->free == (block == pool->block ? cut : objects);
+		idle -= block->goes;
+	}
+	sort_free(pool);
+	free_those_that_go(pool);
 }
 
 void pool_clear(struct pool *pool)
 {
-	if (pool->blocks) {
-		free_blocks(pool, &pool->full, SIZE_MAX);
-		free_blocks(pool, &pool->part, SIZE_MAX);
-		free_blocks(pool, &pool->empty, SIZE_MAX);
+	struct pool_block *block;
+
+	while ((block = pool->block)) {
+		pool->block = block->next;
+		ASAN_UNPOISON_MEMORY_REGION(block, POOL_BLOCK_ROOM);
+		free(block);
 	}
 	*pool = (struct pool){ .object_bytes = pool->object_bytes };
 }

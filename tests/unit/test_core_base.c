@@ -139,7 +139,13 @@ static void pool_reuses_and_gives_back(void **state)
 		pool_put(&pool, object[i]);
 	assert_true(pool.blocks > 1);
 	pool_put(&pool, first);
+	assert_true(pool.blocks > 1); /* a few stay for the next ones */
+	assert_ptr_equal(pool_get(&pool), first);
+	pool_put(&pool, first);
+	pool_trim(&pool);
+	pool_trim(&pool);
 	assert_int_equal(pool.blocks, 0);
+	assert_non_null(pool_get(&pool));
 	pool_clear(&pool);
 }
 
@@ -169,12 +175,50 @@ static void pool_trim_frees_what_was_not_needed(void **state)
 	assert_in_range(pool.blocks, most / 2 - 1, most / 2 + 2); /* half of them again */
 	pool_trim(&pool);
 	assert_int_equal(pool.blocks, 1);
-	for (size_t i = 0; i < COUNT / 2; i++)
+	for (size_t i = 0; i < COUNT; i++)
 		memset(object[i] = pool_get(&pool), 0xff, 104);
-	for (size_t i = 0; i < COUNT / 2; i++)
+	for (size_t i = 0; i < COUNT; i++)
 		pool_put(&pool, object[i]);
 	pool_put(&pool, first);
 	assert_int_equal(pool.blocks, 0);
+}
+
+/* Objects go and come at random, and are whoever has them's alone. */
+static void pool_trims_between_others(void **state)
+{
+	struct pool pool = { .object_bytes = 104 };
+	static uint64_t *object[COUNT];
+	uint32_t random = 1;
+	size_t used = 0;
+
+	for (int turn = 0; turn < 60; turn++) {
+		size_t many = turn % 3 ? COUNT / 20 : COUNT;
+
+		for (size_t i = 0; i < COUNT; i++) {
+			bool wanted;
+
+			random = random * 1103515245 + 12345;
+			wanted = (random >> 8) % COUNT < many;
+
+			if (object[i]) {
+				assert_int_equal(object[i][1], i);
+				assert_int_equal(object[i][12], ~i);
+			}
+			if (wanted && !object[i]) {
+				object[i] = pool_get(&pool);
+				object[i][1] = i;
+				object[i][12] = ~i;
+				used++;
+			} else if (!wanted && object[i]) {
+				pool_put(&pool, object[i]);
+				object[i] = NULL;
+				used--;
+			}
+		}
+		assert_int_equal(pool.used, used);
+		pool_trim(&pool);
+	}
+	pool_clear(&pool);
 }
 
 struct item {
@@ -363,6 +407,7 @@ int main(void)
 		cmocka_unit_test(sums_add_up_by_key_until_emptied),
 		cmocka_unit_test(pool_reuses_and_gives_back),
 		cmocka_unit_test(pool_trim_frees_what_was_not_needed),
+		cmocka_unit_test(pool_trims_between_others),
 		cmocka_unit_test(heap_gives_the_first_of_what_is_left),
 		cmocka_unit_test(vector_grows_and_keeps_its_items),
 		cmocka_unit_test(vector_refuses_what_overflows),
