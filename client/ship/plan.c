@@ -190,12 +190,16 @@ static int skip_empty(struct source *source, const struct boots *boots, const st
 	return r;
 }
 
-static bool is_over(const struct boots *boots, const struct boot *boot, uint64_t minute)
+/* `hurried`: what comes late makes it grow, so that it is shipped again. */
+static bool is_over(const struct boots *boots, const struct boot *boot, uint64_t minute,
+		    bool hurried)
 {
 	uint64_t end_ns = (minute + MINUTE_S) * NS_PER_S;
 
 	if (!is_newest(boots, boot))
 		return true;
+	if (hurried)
+		return boots->now_ns >= end_ns;
 	return boots->now_ns >= end_ns + PLAN_SETTLED_S * NS_PER_S &&
 	       (boot->last_ns >= end_ns || boots->now_ns >= end_ns + LATE_S * NS_PER_S);
 }
@@ -273,7 +277,7 @@ static int next_of(struct source *source, struct clickhouse *server, const struc
 		return r;
 	if (lost)
 		lose_boots(left_s, cursor, plan);
-	plan->open = !is_over(boots, boot, cursor->minute);
+	plan->open = !is_over(boots, boot, cursor->minute, open);
 	if (plan->open && (!open || cursor->minute > boots->now_ns / NS_PER_S))
 		return PLAN_WAIT;
 	return fill(source, boots, boot, cursor, plan);

@@ -386,7 +386,9 @@ static int run_once(struct ship *ship)
 		r = turn(ship, false);
 	} while (r == 0);
 	if (r > 0)
-		r = turn(ship, true);
+		do { /* again after a minute that has just ended */
+			r = turn(ship, true);
+		} while (r == 0 && ship->cursor.minute > ship->planned.minute);
 	ship->status.retries += r < 0;
 	tell(ship);
 	return r < 0 ? r : 0;

@@ -247,7 +247,7 @@ static uint32_t now_minute(void)
 
 static void minutes_come_once_and_in_order(void **state)
 {
-	struct cursor cursor = { 0 };
+	struct cursor cursor = { 0 }, hurried;
 	struct parcel_plan plan;
 	uint32_t now = now_minute();
 
@@ -270,6 +270,16 @@ static void minutes_come_once_and_in_order(void **state)
 		assert_int_equal(plan.about.minute, now);
 		assert_true(plan.told_ns > cursor.told_ns);
 		arrived(&cursor, &plan);
+	}
+	/* When it has just ended, with what there is of the next one. */
+	set_now(60 * (uint64_t)now + 62);
+	assert_int_equal(next(&cursor, false, &plan), PLAN_WAIT);
+	hurried = cursor;
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(next(&hurried, true, &plan), PLAN_READY);
+		assert_int_equal(plan.open, i);
+		assert_int_equal(plan.about.minute, now + i);
+		arrived(&hurried, &plan);
 	}
 	/* It is over when the daemon has written it, or does not for too long. */
 	set_now(60 * (uint64_t)now + 80);
