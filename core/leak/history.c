@@ -514,19 +514,21 @@ uint64_t history_recent_bytes(const struct history *history, uint64_t now_ns)
 	const uint64_t since_ns = now_ns > RECENT_NS ? now_ns - RECENT_NS : 0;
 	uint64_t bytes = 0;
 
+	if (history->first_ns >= since_ns) /* with those that are in no slot */
+		return history->live_bytes;
 	for (unsigned int i = history->count; i-- > 0;) {
 		const struct history_slot *slot = &history->slot[i];
 		uint64_t start_ns = history_slot_ns(history, slot->number);
 		uint64_t end_ns = start_ns + width_ns < now_ns ? start_ns + width_ns : now_ns;
+		uint64_t held = slot->alive_bytes + slot->doubt_bytes;
 
 		if (end_ns <= since_ns)
 			break;
 		if (start_ns >= since_ns)
-			bytes += slot->alive_bytes;
+			bytes += held;
 		else
-			bytes +=
-				(uint64_t)((double)slot->alive_bytes * (double)(end_ns - since_ns) /
-					   (double)(end_ns - start_ns));
+			bytes += (uint64_t)((double)held * (double)(end_ns - since_ns) /
+					    (double)(end_ns - start_ns));
 	}
 	return bytes < history->live_bytes ? bytes : history->live_bytes;
 }

@@ -285,6 +285,9 @@ static void what_was_allocated_lately_is_recent(void **state)
 	assert_int_equal(history_recent_bytes(&history, ns), 0);
 	history_allocated(&history, ns, 1000, 1);
 	assert_int_equal(history_recent_bytes(&history, ns + NS_PER_S), 1000);
+	history_missed(&history, ns, ns + NS_PER_S, 1);
+	history_allocated(&history, ns, 5, 1); /* in what was missed, of which it is told later */
+	assert_int_equal(history_recent_bytes(&history, ns + 2 * NS_PER_S), 1005);
 	assert_int_equal(history_recent_bytes(&history, ns + 100 * NS_PER_S), 0);
 	history_allocated(&history, ns + 90 * NS_PER_S, 70, 2);
 	history_allocated(&history, ns + 91 * NS_PER_S, 7, 3);
