@@ -12,9 +12,9 @@
 #include "daemon/proc/owner.h"
 
 #define AT_ONCE 8
-/* Without perf events, or after a loss, /proc is read at most this share of the time. */
+/* Without perf events /proc is read at most this share of the time. */
 #define SHARE	  50
-#define LATES_MAX 6 /* of which each doubles the time until the next scan */
+#define LATES_MAX 6 /* of which each doubles the time until the next scan, if there are */
 
 struct search {
 	struct helper_task task;
@@ -85,20 +85,27 @@ static void scan_process(struct search *search, uint32_t pid)
 		search_start(search, pid);
 }
 
+/* Most of the time that a scan takes is a wait for those who are late. */
+static uint64_t scan_next_ms(const struct maps *maps)
+{
+	const struct maps_scan *scan = maps->scan;
+	uint64_t next_ms = (uv_hrtime() - scan->start_ns) * SHARE / NS_PER_MS;
+
+	if (maps->rings)
+		return maps->grace_ns / NS_PER_MS << scan->lates;
+	return next_ms < MAPS_SCAN_MIN_MS ? MAPS_SCAN_MIN_MS : next_ms;
+}
+
 static void scan_over(struct maps *maps)
 {
 	struct maps_scan *scan = maps->scan;
-	uint64_t next_ms = (uv_hrtime() - scan->start_ns) * SHARE / NS_PER_MS;
-	uint64_t least_ms =
-		maps->rings ? maps->grace_ns / NS_PER_MS << scan->lates : MAPS_SCAN_MIN_MS;
+	uint64_t next_ms = scan_next_ms(maps);
 
 	scan->lates = scan->late ? scan->lates + (scan->lates < LATES_MAX) : 0;
 	if (scan->again) {
 		scan->again = false;
 		maps_scan(maps);
 	} else if (!maps->rings || scan->late) {
-		if (next_ms < least_ms)
-			next_ms = least_ms;
 		uv_timer_start(&maps->scan_timer, maps_scan_on_timer, next_ms, 0);
 	}
 }
