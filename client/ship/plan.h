@@ -15,10 +15,10 @@ enum plan_result {
 	PLAN_WAIT = 1, /* nothing is to be shipped now */
 };
 
-/* Also of a minute that is not over, if `open`, and of one that has just ended. Fills in the plan but for what is about the host.
- * The cursor moves to the minute that is planned, and gets the sums that it has now; it counts when
- * the parcel has arrived. `server` is asked for what a lost state folder knew; why() of either says
- * what failed. */
+/* Also of a minute that is not over, if `open`, and of one that has just ended. Fills in the plan
+ * but for what is about the host. The cursor moves to the minute that is planned, and gets the sums
+ * that it has now; it counts when the parcel has arrived. `server` is asked for what a lost state
+ * folder knew; why() of either says what failed. */
 int plan_next(struct source *source, struct clickhouse *server, struct cursor *cursor, bool open,
 	      struct parcel_plan *ret);
 

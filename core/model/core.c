@@ -571,13 +571,6 @@ void core_set_light(struct core *core, uint32_t pid, bool light)
 	core_tell(core, &process->row);
 }
 
-bool core_has_used(const struct core *core, uint32_t pid)
-{
-	const struct process *process = process_by_pid(core, pid);
-
-	return process && process->used_ns;
-}
-
 void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns)
 {
 	struct process *process = process_by_pid(core, pid);
@@ -585,21 +578,4 @@ void core_collect_gone(struct core *core, uint32_t pid, uint64_t now_ns)
 	core_see_time(core, now_ns);
 	if (process)
 		exact_gone(core, process, now_ns);
-}
-
-void core_stats(const struct core *core, struct core_stats *ret)
-{
-	const struct exact *exact;
-
-	*ret = core->stats;
-	ret->processes = core->process_by_id.count;
-	ret->streams = core->stream_by_id.count;
-	ret->allocations = core->allocation_by_address.count;
-	ret->pending = core->pending_pool.used;
-	ret->waiting = core->waiting;
-	ret->edges = core->edges;
-	ret->oldest_pending_ns = timeline_oldest_ns(core);
-	ret->ending = 0;
-	list_for_each(exact, &core->exacts, link)
-		ret->ending += exact->ended_ns != 0;
 }

@@ -474,7 +474,7 @@ void core_tick(struct core *core, uint64_t now_ns);
 /* Frees memory that was not needed since the last call. */
 void core_trim(struct core *core);
 
-/* Hands over what has changed since the last one: allocations, memory, seconds' rollups, losses. */
+/* Hands over what has changed since the last one: allocations, memory, rollups, losses. */
 void core_checkpoint(struct core *core, uint64_t now_ns);
 
 /* Hands over everything that is still held (at the daemon's end), then checkpoints. */
@@ -591,8 +591,7 @@ static inline unsigned int work_delay(uint64_t ns)
 	return bucket < WORK_DELAYS ? bucket : WORK_DELAYS - 1;
 }
 
-/* The power of two of nanoseconds that a delay in it has at least; 0: it may have less than 4 us.
- */
+/* The power of two of nanoseconds that a delay in it has at least; 0: it may be below 4 us. */
 static inline unsigned int work_delay_power(unsigned int bucket)
 {
 	return bucket ? 10 + 2 * bucket : 0;

@@ -90,3 +90,27 @@ void core_look_streams(const struct core *core, uint64_t now_ns,
 			stream(data, &doing);
 	}
 }
+
+bool core_has_used(const struct core *core, uint32_t pid)
+{
+	const struct process *process = process_by_pid(core, pid);
+
+	return process && process->used_ns;
+}
+
+void core_stats(const struct core *core, struct core_stats *ret)
+{
+	const struct exact *exact;
+
+	*ret = core->stats;
+	ret->processes = core->process_by_id.count;
+	ret->streams = core->stream_by_id.count;
+	ret->allocations = core->allocation_by_address.count;
+	ret->pending = core->pending_pool.used;
+	ret->waiting = core->waiting;
+	ret->edges = core->edges;
+	ret->oldest_pending_ns = timeline_oldest_ns(core);
+	ret->ending = 0;
+	list_for_each(exact, &core->exacts, link)
+		ret->ending += exact->ended_ns != 0;
+}
