@@ -58,7 +58,7 @@ static void copy_log_keeper(struct library_copy *library)
 	library->told = true;
 }
 
-/* Anybody can map files with such a name, as often as he likes. */
+/* Any program can map files with such a name, as often as it likes. */
 static void copy_log(struct library_copy *library)
 {
 	bool other = library->error == -ENOENT || library->error == -EBADMSG;

@@ -43,8 +43,7 @@ struct library_copy {
 	bool standing;
 	bool mapped;
 	bool needs_driver;
-	bool dormant; /* so it has no probes: no process that maps it is known to map a driver */
-	uint64_t attached_ns;
+	bool dormant;	 /* so it has no probes: no process that maps it is known to map a driver */
 	uint32_t number; /* that its probes carry */
 	struct links links[PROBE_GROUPS];
 	struct probe_library *probes; /* NULL: could not be attached, or is being attached to */
@@ -78,7 +77,7 @@ void copy_drop(struct library_copy *library);
 void copy_free_dropped(struct library_copy *library);
 
 void copy_attach(struct library_copy *library);
-/* Somebody keeps the lock of his memory: held.h. */
+/* A process that maps it holds the lock on its own memory: held.h. */
 bool copy_is_put_off(const struct library_copy *library);
 /* Whoever maps it now has a name for it (broker.h), which it had lost. */
 void copy_try_again(struct library_copy *library, int fd);

@@ -36,7 +36,7 @@ TOLD = {
 
 
 class Host:
-    """Its store has `minutes` of a boot that ended `ago` seconds before now, one `every` so many; or of this boot, if `current`. `number`
+    """Its store has `minutes` of a boot that ended `ago` seconds before now, `every` minutes apart; or of this boot, if `current`. `number`
     makes its rows unlike those of others. With `once`, each kernel runs in one minute, else in all."""
     driver = f"libcuda.so.{os.getpid()}"  # that no program uses
 
