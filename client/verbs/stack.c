@@ -272,16 +272,17 @@ static void write_json(uint32_t pid, const Stack *stack)
 static int show_once(const struct options *options, struct link *link, uint32_t pid)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
+	int r = ask_stack(options, link, pid, &reply);
 
-	if (ask_stack(options, link, pid, &reply) < 0)
-		return EXIT_FAILED;
+	if (r < 0)
+		return r;
 	if ((options->given & OPTION(WATCH)) && isatty(STDOUT_FILENO))
 		fputs(CLEAR, stdout);
 	if (options->given & OPTION(JSON))
 		write_json(pid, reply->stack);
 	else
 		write_text(options, pid, reply->stack);
-	return EXIT_DONE;
+	return 0;
 }
 
 int cmd_stack(const struct options *options, int count, char **argument)
@@ -289,17 +290,18 @@ int cmd_stack(const struct options *options, int count, char **argument)
 	const struct timespec pause = { .tv_sec = PAUSE_S };
 	_cleanup_(link_freep) struct link *link = NULL;
 	uint32_t pid;
-	int status;
+	int r;
 
 	if (argument_pid(argument[0], &pid) < 0)
 		return EXIT_USAGE;
 	if (link_open(options, &link) < 0)
 		return EXIT_FAILED;
-	while ((status = show_once(options, link, pid)) == EXIT_DONE &&
+	/* One that could not be read this time (-EREMOTEIO) may be the next. */
+	while (((r = show_once(options, link, pid)) == 0 || r == -EREMOTEIO) &&
 	       (options->given & OPTION(WATCH))) {
 		if (fflush(stdout) != 0)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	return status;
+	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }

@@ -3,6 +3,7 @@
  * intake meanwhile, so other inputs wait for what it has parked, as long as they wait for anybody.
  *
  * A parked process's records leave in the order in which they came, and before any that come later.
+ * One that got no memory waits for what others have parked before.
  * It waits for a limited time, and for a share of the room that its user has; after that it goes on
  * as it is (`in_vain`).
  */

@@ -15,6 +15,8 @@
 #define QUIET_NS 200000000ull /* this long without a record, and we sleep */
 #define IDLE_NS	 5000000ull   /* a record started before the flag was seen has come */
 
+#define CUDA_ERROR_OUT_OF_MEMORY 2
+
 /* When it was sent, nearly. */
 static uint64_t record_time_ns(const void *record)
 {
@@ -27,6 +29,14 @@ static uint64_t record_time_ns(const void *record)
 	if (stack->kind == TS_EVENT_STACK)
 		return stack->time_ns;
 	return event->end_ns > event->start_ns ? event->end_ns : event->start_ns;
+}
+
+static bool record_is_lack_of_memory(const void *record)
+{
+	const struct ts_event *event = record;
+
+	return event->kind == TS_EVENT_API && event->flags & TS_EVENT_RETURNED &&
+	       event->result == CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static uint32_t record_tgid(const void *record)
@@ -53,25 +63,65 @@ static void probe_park(struct probe *probe, struct parked *parked, const void *r
 		probe->unkept++;
 }
 
-static void probe_take_miss(struct probe *probe, const void *record, size_t size)
+/* Its process waits from here on. NULL: no room. */
+static struct parked *probe_park_first(struct probe *probe, const void *record, size_t size)
 {
 	uint32_t tgid = record_tgid(record);
-	struct parked *parked;
+	struct parked *parked = parking_begin(&probe->parking, tgid, owner_of_process(tgid),
+					      probe->intake, INTAKE_PROBES, record_time_ns(record),
+					      probe->now_ns);
+
+	if (!parked)
+		return NULL;
+	parked->lane.give = probe_give;
+	parked->lane.data = probe;
+	probe_park(probe, parked, record, size);
+	return parked;
+}
+
+static void probe_take_miss(struct probe *probe, const void *record, size_t size)
+{
 	int r;
 
 	r = probe->callbacks.miss(probe->data, record, size, false);
 	if (r == PROBE_MISS_WAITS) {
-		parked = parking_begin(&probe->parking, tgid, owner_of_process(tgid), probe->intake,
-				       INTAKE_PROBES, record_time_ns(record), probe->now_ns);
-		if (parked) {
-			parked->lane.give = probe_give;
-			parked->lane.data = probe;
-			probe_park(probe, parked, record, size);
+		if (probe_park_first(probe, record, size))
 			return;
-		}
 		r = probe->callbacks.miss(probe->data, record, size, true);
 	}
 	intake_lane_stall(&probe->lane, r == PROBE_MISS_ASKED);
+}
+
+/* When memory ran out, all that others held is to be known: what they have parked until then comes
+ * first. It goes by time, so no two wait for each other. */
+static bool probe_waits_for_others(const struct probe *probe, const void *record)
+{
+	const void *first;
+	struct parked *other;
+	size_t size;
+
+	if (!record_is_lack_of_memory(record))
+		return false;
+	list_for_each(other, &probe->parking.parked, link) {
+		if (other->tgid == record_tgid(record))
+			continue;
+		first = backlog_first(&other->backlog, &size);
+		if (first && record_time_ns(first) < record_time_ns(record))
+			return true;
+	}
+	return false;
+}
+
+static bool probe_parks_failure(struct probe *probe, const void *record, size_t size)
+{
+	struct parked *parked;
+
+	if (!probe_waits_for_others(probe, record))
+		return false;
+	parked = probe_park_first(probe, record, size);
+	if (parked)
+		parked->goes_on = true; /* as soon as they have */
+	return parked;
 }
 
 static int probe_put(struct probe *probe, struct intake_lane *lane, const void *record, size_t size)
@@ -93,7 +143,7 @@ static int probe_take(struct probe *probe, const void *record, size_t size)
 		probe_park(probe, parked, record, size);
 	else if (((const struct probe_miss *)record)->kind == PROBE_MISS)
 		probe_take_miss(probe, record, size);
-	else
+	else if (!probe_parks_failure(probe, record, size))
 		return probe_put(probe, &probe->lane, record, size);
 	return 0;
 }
@@ -104,6 +154,8 @@ static bool probe_take_parked(struct probe *probe, struct parked *parked, const 
 {
 	int r;
 
+	if (!parked->in_vain && probe_waits_for_others(probe, record))
+		return false;
 	if (((const struct probe_miss *)record)->kind != PROBE_MISS) {
 		*ret = probe_put(probe, &parked->lane, record, size);
 		return true;

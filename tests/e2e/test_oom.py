@@ -1,13 +1,24 @@
 """Who held what when an allocation failed, and what would have been enough."""
+import contextlib
 import json
 import os
+import signal
 import time
+from pathlib import Path
 
 import tracesmith
 from test_cost import MemberCase
 from tracesmith import wait_for, workload
 
 MIB = 1 << 20
+
+
+def children(pid):
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def comm(pid):
+    return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
 class OomCase(tracesmith.Case):
@@ -135,6 +146,35 @@ class Oom(OomCase):
         row, held, stacks = self.show(row["oom"])
         self.assertEqual(sorted((h["pid"], h["bytes"]) for h in held), sorted((other.pid, 8 * MIB) for other in others))
         self.assertEqual({s["pid"] for s in stacks}, {other.pid for other in others})
+
+    def test_what_others_hold_is_waited_for(self):
+        """The records of a process whose mappings are not known yet are late, and are before the failure all the same."""
+        process = self.start()
+        self.assertEqual(self.say(process, f"take {MIB}"), 0)
+        wait_for("its stack", lambda: self.daemon.query("leaks", "--pid", process.pid))
+        with self.helpers_stopped():
+            other = self.start()
+            self.assertEqual(self.say(other, f"take {8 * MIB}"), 0)
+            self.assertEqual(self.say(process, f"take {65 * MIB}"), 2)
+            time.sleep(0.2)
+        row, = self.wait_list(1)
+        self.assertEqual((row["held_bytes"], row["own_bytes"]), (9 * MIB, MIB))
+        row, held, stacks = self.show(row["oom"])
+        self.assertEqual({s["pid"] for s in stacks}, {process.pid, other.pid})
+
+    @contextlib.contextmanager
+    def helpers_stopped(self):
+        """Those that look into other processes."""
+        zygote, = [pid for pid in children(self.daemon.process.pid) if comm(pid) == "ts-zygote"]
+        stopped = [zygote, *children(zygote)]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def test_loop_is_bounded(self):
         """A program that fails all the time is looked at a few times in a minute; the rest is counted."""
