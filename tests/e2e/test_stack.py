@@ -113,6 +113,10 @@ class Stack(tracesmith.Case):
         return wait_for("it to be read in time",
                         lambda: (r := self.daemon.ctl("stack", *arguments)) and "have not answered for" not in r.err and r)
 
+    def wait_for_text(self, pattern, *arguments):
+        """A thread that moves, or gets no CPU to be sampled on, shows less."""
+        wait_for(pattern, lambda: re.search(pattern, self.ask(*arguments).out))
+
     def stack(self, pid, *arguments):
         result = self.ask(pid, "--json", *arguments)
         self.assertEqual((result.code, result.err), (0, ""))
@@ -124,7 +128,7 @@ class Stack(tracesmith.Case):
         return all(thread["state"] == "sleeping" and not thread["moving"] for thread in threads)
 
     def refuse(self, code, sentence, *arguments):
-        result = self.daemon.ctl("stack", *arguments)
+        result = self.ask(*arguments)
         self.assertEqual((result.code, result.out), (code, ""))
         self.assertRegex(result.err, f"^tsctl: .*{sentence}")
         self.assertEqual(result.err.count("\n"), 1)
@@ -202,14 +206,17 @@ class Stack(tracesmith.Case):
                           "cuStreamSynchronize" and t)
         self.assertGreater(thread["driver_ns"], 0)
         self.assertEqual([frame["function"] for frame in thread["frames"]], ["wait_for_the_gpu", "<module>"])
+        self.wait_for_text(rf"\nThread {process.pid} \(python3\): .*, in cuStreamSynchronize for \d", process.pid)
         text = self.ask(process.pid).out
-        self.assertRegex(text, rf"\nThread {process.pid} \(python3\): .*, in cuStreamSynchronize for \d")
         # What the stream has to do until then.
         self.assertRegex(text, r"\nGPU 0, default stream: cuLaunchHostFunc, called .* ago, is not known to be finished\n")
         work, = self.stack(process.pid)["work"]
         self.assertEqual((work["device"], work["stream"], work["call"], work["count"], work["waiting"]),
                          (0, "0x0", "cuLaunchHostFunc", 1, False))
-        frames = [frame["function"] for frame in self.stack(process.pid, "--native")["threads"][0]["frames"]]
+        def native():
+            return [frame["function"] for frame in self.stack(process.pid, "--native")["threads"][0]["frames"]]
+
+        frames = wait_for("its native frames", lambda: "cuStreamSynchronize" in (frames := native()) and frames)
         self.assertLess(frames.index("cuStreamSynchronize"), frames.index("wait_for_the_gpu"))
         # A call that nobody saw begin: the native frames tell.
         def early():
@@ -218,7 +225,7 @@ class Stack(tracesmith.Case):
         self.assertIsNone(self.stack(self.early.pid)["threads"][0]["driver_call"])
         thread = wait_for("it to wait", lambda: (t := early())["driver_call"] == "cuStreamSynchronize" and t)
         self.assertIsNone(thread["driver_ns"])
-        self.assertRegex(self.ask(self.early.pid, "--native").out, r", in cuStreamSynchronize\n")
+        self.wait_for_text(r", in cuStreamSynchronize\n", self.early.pid, "--native")
 
     def watched(self):
         process = self.python("-c", SOME)
@@ -274,9 +281,9 @@ class Stack(tracesmith.Case):
             path = os.path.join(tracesmith.BUILD, "tests", "e2e", file)
             self.check_stands(self.stands(path), file)
         self.check_stands(self.stands(path, "its first thread ends"), file, "ended")
-        text = self.ask(self.stands(path), "--native").out
-        self.assertIn(f"    sleeps_here ({file})\n    sleeps_called ({file})\n    main ({file})\n", text)
-        self.assertIn("\n    computes_here (", text)
+        pid = self.stands(path)
+        self.wait_for_text(rf"    sleeps_here \({file}\)\n    sleeps_called \({file}\)\n    main \({file}\)\n", pid, "--native")
+        self.wait_for_text(r"\n    computes_here \(", pid, "--native")
 
     def native_in_a_container(self):
         """Another root, another PID namespace, and files that are gone by then."""
@@ -385,7 +392,7 @@ class Stack(tracesmith.Case):
     def ends_meanwhile(self):
         for _ in range(10):
             process = self.python("-c", "pass")
-            result = self.daemon.ctl("stack", process.pid)
+            result = self.ask(process.pid)
             if result.code:
                 self.assertEqual(result.code, 1)
                 self.assertRegex(result.err, r"^tsctl: Process \d+ .*\n$")
@@ -403,8 +410,11 @@ class Stack(tracesmith.Case):
         said = [client.communicate(timeout=tracesmith.DEADLINE)[1] for client in slow]
         # Memory that nobody fills in makes nobody wait. One user has half of the places: the others are told at once.
         busy = [text for text in said if "Too many processes are being read at once" in text]
+        late = [text for text in said if "have not answered for" in text]  # twelve at once, on a busy machine
         self.assertLessEqual(len(busy), 4)
-        self.assertEqual(sorted(client.returncode for client in slow), [0] * (12 - len(busy)) + [1] * len(busy), said)
+        told = len(busy) + len(late)
+        self.assertEqual(sorted(client.returncode for client in slow), [0] * (12 - told) + [1] * told, said)
+        self.stack(process.pid)
         self.assertEqual(self.stack(os.getpid())["comm"], Path("/proc/self/comm").read_text().strip())
         self.assertEqual(self.daemon.ctl("status").code, 0)
         self.end(process)
