@@ -12,8 +12,8 @@
 #include "daemon/probe/internal.h"
 #include "daemon/proc/owner.h"
 
-#define QUIET_NS 200000000ull /* this long without a record, and we sleep */
-#define IDLE_NS	 5000000ull   /* a record started before the flag was seen has come */
+#define QUIET_NS		 200000000ull /* this long without a record, and we sleep */
+#define IDLE_NS			 5000000ull /* a record started before the flag was seen has come */
 
 #define CUDA_ERROR_OUT_OF_MEMORY 2
 
@@ -67,9 +67,9 @@ static void probe_park(struct probe *probe, struct parked *parked, const void *r
 static struct parked *probe_park_first(struct probe *probe, const void *record, size_t size)
 {
 	uint32_t tgid = record_tgid(record);
-	struct parked *parked = parking_begin(&probe->parking, tgid, owner_of_process(tgid),
-					      probe->intake, INTAKE_PROBES, record_time_ns(record),
-					      probe->now_ns);
+	struct parked *parked =
+		parking_begin(&probe->parking, tgid, owner_of_process(tgid), probe->intake,
+			      INTAKE_PROBES, record_time_ns(record), probe->now_ns);
 
 	if (!parked)
 		return NULL;
