@@ -164,6 +164,7 @@ static int daemon_start_store(struct daemon *daemon)
 		.path = daemon->database,
 		.boot_id = daemon->boot_id,
 		.wall_offset_ns = daemon->wall_offset_ns,
+		.first_id = store_first_id(clock_ns(CLOCK_REALTIME)),
 		.functions = library_functions(),
 		.keep_ns = daemon->config->keep_ns,
 		.keep_bytes = daemon->config->keep_bytes,

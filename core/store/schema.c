@@ -566,8 +566,10 @@ int schema_write_boot(sqlite3 *db, const struct store_config *config, int64_t *r
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
 	int r = sql_prepare(db,
-			    "INSERT INTO boot(wall_offset_ns, boot_id) VALUES(?,?)"
-			    " ON CONFLICT(boot_id) DO UPDATE"
+			    "INSERT INTO boot(wall_offset_ns, boot_id, next_process, next_batch)"
+			    " SELECT ?1, ?2, first, first FROM"
+			    " (SELECT iif(EXISTS (SELECT 1 FROM boot), 1, max(?3, 1)) AS first)"
+			    " WHERE true ON CONFLICT(boot_id) DO UPDATE"
 			    " SET wall_offset_ns = excluded.wall_offset_ns RETURNING id",
 			    &stmt);
 
@@ -575,5 +577,6 @@ int schema_write_boot(sqlite3 *db, const struct store_config *config, int64_t *r
 		return r;
 	sql_bind(stmt, config->wall_offset_ns);
 	sql_bind_text(stmt, 2, config->boot_id);
+	sqlite3_bind_int64(stmt, 3, config->first_id);
 	return sql_integer(stmt, ret_boot);
 }

@@ -162,6 +162,11 @@ int store_open(const struct store_config *config, struct store **ret)
 	return 0;
 }
 
+uint32_t store_first_id(uint64_t wall_ns)
+{
+	return (uint32_t)(wall_ns >> 25) & INT32_MAX;
+}
+
 static int move(const char *path, const char *suffix)
 {
 	char from[PATH_MAX], to[PATH_MAX];

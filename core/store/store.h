@@ -24,11 +24,18 @@ struct store_config {
 	const char *path; /* of the database file */
 	const char *boot_id;
 	int64_t wall_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+	uint32_t first_id;	/* of processes and commits in a new database, 0 counts as 1 */
 	struct function_table functions;
 	uint64_t keep_ns;	  /* ops older than this are deleted, 0: never */
 	uint64_t keep_bytes;	  /* the database is kept below this, 0: no limit */
 	const char *library_code; /* setting FRAME_SETTING; NULL: as it was */
 };
+
+/* Of a database that is made at this wall time. A fleet knows processes by host, boot and id, and a
+ * shipper what it has by the number of a commit: when the database is deleted or set aside within
+ * the boot, the next one must not use the same numbers again. It starts beyond them, as none counts
+ * 29 a second for all its life. 31 bits are 4 bytes in a row, and last 2.3 years. */
+uint32_t store_first_id(uint64_t wall_ns);
 
 /* Opens or creates the database and starts the writer. A newer schema is refused (-EPROTO), an
  * older one is updated; a file that is too damaged, or no database (-EBADMSG), is left as it is. */

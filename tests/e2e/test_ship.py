@@ -212,6 +212,25 @@ class Ship(tracesmith.Case):
         self.ship_all()
         self.assert_all_arrived()
 
+    def test_a_new_database_replaces_nothing_of_the_one_before(self):
+        self.work("counts")
+        self.ship_all()
+        self.daemon.stop()
+        for end in "", "-wal", "-shm":
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.daemon.database + end)
+        before = {table: self.server.rows(table) for table in KEYS if table not in ("host", "loss", "clock")}
+        self.assertTrue(all(before[table] for table in ("process", "rollup", "stack", "incident")))
+        del self.pids[:]
+        self.daemon.start()
+        self.work("counts")
+        self.ship_all()
+        self.assert_all_arrived()
+        for table, rows in before.items():
+            now = self.server.rows(table)
+            self.assertEqual([row for row in rows if row not in now], [], f"of {table}, gone")
+        self.assertGreater(len(self.server.rows("incident")), len(before["incident"]))
+
     def test_whatever_fails_in_between(self):
         process = self.work("counts")
         faults = ["refuse", "cut", "silence", None, "silence", "cut", None, "refuse"]

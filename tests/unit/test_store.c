@@ -325,6 +325,44 @@ static void a_model_gets_back_what_it_knew(void **state)
 	core_free(core);
 }
 
+static void a_new_database_counts_from_its_first_id_and_an_old_one_goes_on(void **state)
+{
+	struct fixture *f = *state;
+	struct core_process next = process;
+	struct store_resume resume;
+
+	f->config.first_id = next.id = 1000000;
+	assert_int_equal(fixture_open(f), 0);
+	assert_int_equal(store_resume(f->store, &resume), 0);
+	assert_int_equal(resume.next_process, 1000000);
+	assert_int_equal(resume.next_oom, 1);
+	store_add(f->store, &next);
+	fixture_commit(f, 6 * SECOND_NS);
+	assert_true(fixture_ask(f, "SELECT next_batch FROM boot") > 1000000);
+	/* Later, in the same boot and in the next one. */
+	for (int i = 0; i < 2; i++) {
+		f->store = store_free(f->store);
+		f->config.first_id = 2000000;
+		assert_int_equal(fixture_open(f), 0);
+		assert_int_equal(store_resume(f->store, &resume), 0);
+		assert_int_equal(resume.next_process, 1000001);
+		assert_true(fixture_ask(f, "SELECT max(next_batch) FROM boot") < 1000100);
+		f->config.boot_id = "second-boot";
+	}
+}
+
+/* Whatever the former one counted meanwhile. */
+static void a_later_database_begins_beyond_a_former_one(void **state)
+{
+	const uint64_t now_ns = 1795840000 * SECOND_NS, minute_ns = 60 * SECOND_NS;
+	const uint32_t first = store_first_id(now_ns);
+
+	assert_true(first > 0 && first <= INT32_MAX);
+	assert_true(store_first_id(now_ns + minute_ns) >= first + 60 * 29);
+	/* Of a clock that nobody has set. */
+	assert_true(store_first_id(minute_ns) >= 60 * 29);
+}
+
 static void another_boot_resumes_ids_and_nothing_else(void **state)
 {
 	struct fixture *f = *state;
@@ -509,6 +547,8 @@ int main(void)
 		TEST(losses_of_a_second_add_up),
 		TEST(a_new_daemon_goes_on_where_the_old_one_ended),
 		TEST(a_model_gets_back_what_it_knew),
+		TEST(a_new_database_counts_from_its_first_id_and_an_old_one_goes_on),
+		TEST(a_later_database_begins_beyond_a_former_one),
 		TEST(another_boot_resumes_ids_and_nothing_else),
 		TEST(an_idle_store_still_says_that_it_was_there),
 		TEST(an_older_file_is_brought_up_to_date),

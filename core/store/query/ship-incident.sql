@@ -14,7 +14,7 @@
 --   bytes    bytes
 --   text     text
 --   detail   text
-SELECT 'oom', o.id, o.time_ns, o.process, o.device, o.stack, o.time_ns, o.last_ns,
+SELECT 'oom', (o.process << 32) + o.id, o.time_ns, o.process, o.device, o.stack, o.time_ns, o.last_ns,
 	coalesce(o.wanted_bytes, o.bytes, 0), @FUNCTION@ || ' found no memory',
 	json_object('failures', o.failures, 'reports', o.reports, 'reported_ns', o.reported_ns,
 	'recovered_ns', o.recovered_ns, 'bytes', o.bytes, 'wanted_bytes', o.wanted_bytes,
