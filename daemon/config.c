@@ -155,7 +155,7 @@ static const struct setting settings[] = {
 	  "Trace only processes in or below these cgroups (v2); paths separated by spaces." },
 
 	{ "store", "keep_age", DURATION, AT(keep_ns), "7d", 0, INT64_MAX, NULL,
-	  "How long to keep operations; 0 means forever." },
+	  "How long to keep operations while the host is up; 0 means forever." },
 	{ "store", "keep_size", SIZE, AT(keep_bytes), "2GiB", 0, INT64_MAX, NULL,
 	  "Maximum size of the database; 0 means no limit." },
 	{ "store", "library_code", TEXT, AT(library_code), FRAME_LIBRARY_CODE, 0, 0, NULL,

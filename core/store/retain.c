@@ -58,9 +58,11 @@ enum {
 
 /* ?1 is the boot or process, ?2 the horizon. */
 static const char *const statement_text[] = {
-	/* Where the age limit is in each boot, by wall time. */
-	[CUTOFF] = "SELECT b.id, ?2 - (b.wall_offset_ns - here.wall_offset_ns)"
-		   " FROM boot b, boot here WHERE here.id=?1 ORDER BY b.id",
+	/* Where the age limit is in each boot. How long a host was off is what only its wall clock
+	 * says, which may be wrong by years until somebody sets it: what was up since counts. */
+	[CUTOFF] = "SELECT id, ?2 + iif(id = ?1, 0, last_ns + coalesce((SELECT sum(later.last_ns)"
+		   " FROM boot later WHERE later.id > boot.id AND later.id <> ?1), 0))"
+		   " FROM boot ORDER BY id",
 	/* Where the oldest chunks, or sums, of the oldest boot that has any end; %s is of each
 	 * table of sums. */
 	[OLDEST] = "SELECT id, horizon FROM (SELECT id, min("
@@ -85,8 +87,9 @@ static const char *const statement_text[] = {
 		  " AND id < (SELECT max(id) FROM process) LIMIT " PROCESSES_PER_TURN,
 	[FRAMES] = "DELETE FROM frame WHERE stack IN (SELECT id FROM stack WHERE process=?1)",
 	[PROCESS] = "DELETE FROM process WHERE id=?1",
-	/* %s is of each table that refers to a boot. */
-	[BOOT] = "DELETE FROM boot WHERE id=?1 AND id < (SELECT max(id) FROM boot)%s",
+	/* The age of those before it needs it. %s is of each table that refers to a boot. */
+	[BOOT] = "DELETE FROM boot WHERE id=?1 AND id < (SELECT max(id) FROM boot)"
+		 " AND id = (SELECT min(id) FROM boot)%s",
 };
 
 /* A part of a statement, or one, of each table; %w is its name. */

@@ -48,7 +48,8 @@ class Host:
         self.processes, self.kernels, self.once = processes, kernels, once
         self.job = f"{number} {ODD}".replace("\n", "")  # which separates variables
         self.boot = str(uuid.UUID(int=number + 1, version=4))
-        self.daemon = tracesmith.Daemon(settings, standing=(), driver=self.driver)
+        # What a former boot left is as old as this one, at least.
+        self.daemon = tracesmith.Daemon(f"{settings}\n[store]\nkeep_age = 0\n", standing=(), driver=self.driver)
         self.state = os.path.join(self.daemon.directory, "ship")
         self.status = os.path.join(self.daemon.directory, "ship.status")
         self.config = os.path.join(self.daemon.directory, "ship.conf")

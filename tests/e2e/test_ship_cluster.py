@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import subprocess
+import time
 import unittest
 
 import clickhouse
@@ -155,7 +156,7 @@ class Cluster(unittest.TestCase):
         stored = {table: host.stored(table) for table in ("rollup", "work", "busy")}
         host.daemon.stop()
         with open(host.daemon.config, "a") as file:
-            file.write("[store]\nkeep_age = 55min\n")
+            file.write(f"[store]\nkeep_age = {int(time.monotonic()) + 55 * fleet_stores.MINUTE}s\n")
         host.daemon.start()
         last = host.first + 3 * 30 * fleet_stores.MINUTE
         wait_for("it to be deleted", lambda: host.daemon.sql("SELECT min(second) AS s FROM (SELECT second FROM rollup UNION ALL SELECT second FROM work"
