@@ -278,7 +278,10 @@ struct config *config_free(struct config *config)
 struct reading {
 	struct config *config;
 	const char *path;
-	int faults;
+	FILE *file;
+	int line, faults;
+	bool indented;		       /* the line is */
+	const struct setting *setting; /* the last one */
 };
 
 static const char *const examples[] = {
@@ -302,6 +305,22 @@ static void setting_refuse(const struct reading *reading, const struct setting *
 		  text ?: "", error == -ERANGE ? "" : examples[setting->type]);
 }
 
+/* A value goes on in lines that begin with a space. */
+static int setting_take(const struct reading *reading, const struct setting *setting,
+			const char *value)
+{
+	char *const *before = (char **)((char *)reading->config + setting->offset);
+	_cleanup_(freep) char *both = NULL;
+
+	if (!reading->indented || reading->setting != setting || !setting_is_text(setting))
+		return setting_put(reading->config, setting, value);
+	if (asprintf(&both, "%s %s", *before, value) < 0) {
+		both = NULL;
+		return -ENOMEM;
+	}
+	return setting_put(reading->config, setting, both);
+}
+
 static int config_line(void *data, const char *section, const char *key, const char *value)
 {
 	struct reading *reading = data;
@@ -323,12 +342,30 @@ static int config_line(void *data, const char *section, const char *key, const c
 		reading->faults++;
 		return 1;
 	}
-	r = setting_put(reading->config, setting, value);
+	r = setting_take(reading, setting, value);
 	if (r < 0) {
 		setting_refuse(reading, setting, value, r);
 		reading->faults++;
 	}
+	reading->setting = setting;
 	return 1;
+}
+
+/* The parser takes what is too long for a line for the next one. */
+static char *config_read_line(char *line, int size, void *data)
+{
+	struct reading *reading = data;
+	char *got = fgets(line, size, reading->file);
+
+	reading->line++;
+	reading->indented = got && (*line == ' ' || *line == '\t');
+	if (!got || strchr(line, '\n') || feof(reading->file))
+		return got;
+	log_error("%s:%d: a line of more than %d bytes: let the value go on in the next one, with "
+		  "a space at its start",
+		  reading->path, reading->line, size - 2);
+	reading->faults++;
+	return NULL;
 }
 
 static int config_add_library(struct config *config, const char *files)
@@ -346,16 +383,18 @@ static int config_add_library(struct config *config, const char *files)
 
 static int config_read_file(struct config *config, const char *path, bool may_miss)
 {
-	struct reading reading = { config, path, 0 };
-	struct stat st;
+	struct reading reading = { .config = config, .path = path, .file = fopen(path, "re") };
 	int r;
 
-	if (stat(path, &st) < 0 && errno == ENOENT && may_miss)
+	if (!reading.file && errno == ENOENT && may_miss)
 		return 0;
-	ini_max_line = LINE_MAX; /* not the default of 200: a list of paths is longer */
-	r = ini_parse(path, config_line, &reading);
-	if (r < 0)
+	if (!reading.file)
 		return log_error_errno(-errno, "Cannot read the settings file '%s'", path);
+	ini_max_line = LINE_MAX; /* not the default of 200: a list of paths is longer */
+	r = ini_parse_stream(config_read_line, &reading, config_line, &reading);
+	fclose(reading.file);
+	if (r < 0)
+		return log_error_errno(-ENOMEM, "Cannot read the settings file '%s'", path);
 	if (r > 0) {
 		log_error("%s:%d: expected a [section] or setting = value", path, r);
 		return -EINVAL;

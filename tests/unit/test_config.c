@@ -1,5 +1,6 @@
 /* Settings: what the file may contain, and what happens to errors. */
 #include <errno.h>
+#include <limits.h>
 #include <mntent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -128,6 +129,41 @@ static void faults_are_refused(void **state)
 	}
 	assert_int_equal(config_read(config, "/nonexistent/file", false), -ENOENT);
 	assert_int_equal(config_read(config, "/nonexistent/file", true), 0);
+}
+
+/* The parser would cut it, and take the rest for the next line. */
+static void a_line_is_read_whole_or_refused(void **state)
+{
+	static const char head[] = "[probe]\nstanding = ";
+	char text[4200], value[4096];
+
+	for (size_t size = 100; size < sizeof(value); size += 100) {
+		memset(value, 'x', size);
+		value[size] = '\0';
+		snprintf(text, sizeof(text), "%s%s\n", head, value);
+		if (size > LINE_MAX - 20) {
+			assert_int_equal(read_text(text), -EINVAL);
+			continue;
+		}
+		assert_int_equal(read_text(text), 0);
+		assert_string_equal(config->standing, value);
+	}
+	/* Also where the rest would go on with the value. */
+	memset(value, ' ', sizeof(value) - 1);
+	value[2200] = 'x';
+	value[2201] = '\0';
+	snprintf(text, sizeof(text), "%sa%s\n", head, value);
+	assert_int_equal(read_text(text), -EINVAL);
+}
+
+static void a_value_goes_on_in_indented_lines(void **state)
+{
+	assert_int_equal(read_text("[probe]\n  libraries = a.so\n\tb.so\n c.so\ntensors = no\n"
+				   "nccl = no\nstanding = /a\nstanding = /b\n"),
+			 0);
+	assert_string_equal(config->libraries, "a.so b.so c.so");
+	assert_string_equal(config->standing, "/b");
+	assert_int_equal(read_text("[store]\nkeep_age = 1d\n keep_size = 1GiB\n"), -EINVAL);
 }
 
 static void filters_are_lists(void **state)
@@ -274,6 +310,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(values_have_units, begin, end),
 		cmocka_unit_test_setup_teardown(a_budget_is_a_share_or_none, begin, end),
 		cmocka_unit_test_setup_teardown(faults_are_refused, begin, end),
+		cmocka_unit_test_setup_teardown(a_line_is_read_whole_or_refused, begin, end),
+		cmocka_unit_test_setup_teardown(a_value_goes_on_in_indented_lines, begin, end),
 		cmocka_unit_test_setup_teardown(filters_are_lists, begin, end),
 		cmocka_unit_test_setup_teardown(users_have_names, begin, end),
 		cmocka_unit_test_setup_teardown(a_cgroup_is_one_of_v2, begin, end),
