@@ -18,12 +18,18 @@ void maker_begin(struct maker *maker, const struct table *table)
 {
 	maker->table = table;
 	maker->number = 0;
+	maker->unknown = false;
+	maker->process = 0;
+	while (maker->process < tables_columns(table) &&
+	       strcmp(table->column[maker->process].name, "process") != 0)
+		maker->process++;
 }
 
 void maker_done(struct maker *maker)
 {
 	rowbinary_done(&maker->open);
 	rowbinary_done(&maker->packed);
+	jobs_done(&maker->jobs);
 }
 
 static int put_common(struct maker *maker)
@@ -181,21 +187,37 @@ static size_t values_of(const struct table *table, size_t *ret_columns)
 	       (table->flags & TABLE_ONCE ? 1 : 0);
 }
 
+/* What is of a process that is not known yet is asked for again, with all that came after it. */
+static void move_newest(struct maker *maker, int64_t commit, bool unknown)
+{
+	if (unknown && !maker->unknown && maker->newest >= commit)
+		maker->newest = commit - 1;
+	maker->unknown |= unknown;
+	if (!maker->unknown && maker->newest < commit)
+		maker->newest = commit;
+}
+
 int maker_row(void *data, const Tracesmith__V1__Row *row)
 {
 	struct maker *maker = data;
 	const struct table *table = maker->table;
 	size_t columns, values = values_of(table, &columns);
-	int r = row->n_value == values ? put_common(maker) : -EPROTO;
+	enum jobs_result found;
+	int r;
 
+	if (row->n_value != values)
+		return -EPROTO;
+	found = jobs_find(&maker->jobs, source_integer(row->value[maker->process]));
+	if (table->flags & TABLE_ONCE)
+		move_newest(maker, source_integer(row->value[columns]), found == JOBS_UNKNOWN);
+	if (found != JOBS_SENT)
+		return 0;
+	r = put_common(maker);
 	for (size_t i = 0; r == 0 && i < columns; i++)
 		r = put_value(maker, table->column[i].type, row->value[i]);
 	if (r == 0 && table->flags & TABLE_IDENTITY)
 		r = put_identity(maker, source_text(row->value[columns]),
 				 source_text(row->value[columns + 1]));
-	if (r == 0 && table->flags & TABLE_ONCE &&
-	    maker->newest < source_integer(row->value[columns]))
-		maker->newest = source_integer(row->value[columns]);
 	return r < 0 ? r : end_row(maker);
 }
 

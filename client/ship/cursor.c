@@ -15,7 +15,8 @@
 
 /* clang-format off */
 #define NUMBERS(X)                                                                                 \
-	X(minute) X(known) X(told_ns) X(minutes) X(rows) X(bytes) X(lost_s) X(sent_time) X(request)
+	X(minute) X(known) X(told_ns) X(summed) X(jobs) X(minutes) X(rows) X(bytes) X(lost_s)      \
+	X(sent_time) X(request)
 /* clang-format on */
 
 static int take_line(struct cursor *cursor, const char *line)

@@ -16,6 +16,8 @@ struct cursor {
 	uint64_t minute;		 /* the next one, by the second at which it starts */
 	uint64_t known;			 /* commit of that boot up to which stacks are shipped */
 	uint64_t told_ns;		 /* of its last parcel */
+	uint64_t summed; /* how many of its parcels had sums that retention deletes */
+	uint64_t jobs;	 /* mark of the patterns with which stacks are shipped */
 	/* Since the state folder is there: */
 	uint64_t minutes, rows, bytes, lost_s;
 	uint64_t sent_time; /* when the last one was, of CLOCK_REALTIME in seconds */

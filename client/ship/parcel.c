@@ -184,7 +184,8 @@ static int make_tables(struct maker *maker, struct source *source)
 	for (size_t i = 0; r == 0 && i < tables_count; i++) {
 		uint32_t flags = tables[i].flags;
 
-		if (flags & without || (with != ~0u && !(flags & with)))
+		if (flags & without || (with != ~0u && !(flags & with)) ||
+		    maker->plan->settings->left_out & tables_bit(&tables[i]))
 			continue;
 		maker_begin(maker, &tables[i]);
 		r = make_table(maker, source);
@@ -221,8 +222,11 @@ static int write_head(struct maker *maker)
 
 static int write_all(struct maker *maker, struct source *source)
 {
+	const struct parcel_plan *plan = maker->plan;
 	int r = fseek(maker->out, sizeof(struct parcel_head), SEEK_SET) < 0 ? -errno : 0;
 
+	if (r == 0)
+		r = jobs_ask(source, plan->settings->jobs, plan->about.boot, &maker->jobs);
 	if (r == 0)
 		r = make_tables(maker, source);
 	return r < 0 ? r : write_head(maker);

@@ -118,17 +118,9 @@ static int start_boot(struct source *source, struct clickhouse *server, const st
 	memcpy(cursor->boot_id, boot->boot_id, sizeof(cursor->boot_id));
 	cursor->wall_offset_ns = offset_ns;
 	cursor->minute = minute;
-	cursor->known = cursor->told_ns = 0;
+	cursor->known = cursor->told_ns = cursor->summed = 0;
 	memset(cursor->sum, 0, sizeof(cursor->sum));
 	return 0;
-}
-
-static bool has_sums(const struct cursor *cursor)
-{
-	for (size_t i = 0; i < CURSOR_SUMS; i++)
-		if (cursor->sum[i].sum)
-			return true;
-	return false;
 }
 
 /* The daemon keeps a boot as long as it has rows of it. What came between is told by the host's
@@ -143,7 +135,7 @@ static void lose_boots(int64_t left_s, const struct cursor *next, struct parcel_
 	plan->lost_s = (uint64_t)(found_s - left_s);
 }
 
-/* If there were sums of the boot, what comes before the oldest that are left has been deleted, and
+/* If sums of the boot were sent, what comes before the oldest that are left has been deleted, and
  * all if there are none: processes stay as long as they run. */
 static int find_lost(struct source *source, const struct boot *boot, const struct cursor *cursor,
 		     struct parcel_plan *plan)
@@ -151,7 +143,7 @@ static int find_lost(struct source *source, const struct boot *boot, const struc
 	uint64_t oldest;
 	int r;
 
-	if (!has_sums(cursor))
+	if (!cursor->summed)
 		return 0;
 	r = ask_minute(source, "ship-oldest", boot, 0, &oldest);
 	if (r == 1)
@@ -256,7 +248,7 @@ static int next_of(struct source *source, struct clickhouse *server, const struc
 {
 	const struct boot *boot = find_boot(boots, cursor->boot_id);
 	int64_t left_s = (int64_t)cursor->minute + cursor->wall_offset_ns / (int64_t)NS_PER_S;
-	bool lost = !boot && has_sums(cursor);
+	bool lost = !boot && cursor->summed;
 	int r = 0;
 
 	if (!boot) {

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/ship/jobs.h"
+#include "client/ship/tables.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
@@ -46,11 +48,19 @@ static const struct row {
 	{ "windows", AT(windows_text), "no",
 	  "Whether whoever may insert into the fleet's table 'request' gets single operations of\n"
 	  "this host, of ten minutes at most and once a minute: yes or no." },
+	{ "leave_out", AT(leave_out), "",
+	  "What is not sent, by the names of the fleet's tables, separated by spaces: stack "
+	  "rollup\n"
+	  "work busy collective memory growth price incident loss." },
+	{ "jobs", AT(jobs), JOBS_ALL,
+	  "Jobs whose processes are sent, separated by spaces. * stands for any text, ? for one\n"
+	  "character, and - for the processes that belong to no job." },
 };
 
 struct reading {
 	FILE *file;
 	int line;
+	bool given[ARRAY_SIZE(rows)];
 	struct settings *settings;
 	char *why;
 	int error;
@@ -82,18 +92,26 @@ static int set(struct settings *settings, const struct row *row, const char *val
 	return 0;
 }
 
-/* Servers may stand in several lines. */
-static int set_or_add(struct settings *settings, const struct row *row, const char *value)
+static bool is_list(const struct row *row)
+{
+	return row->offset == AT(url) || row->offset == AT(leave_out) || row->offset == AT(jobs);
+}
+
+/* A list may stand in several lines, of which the first takes the place of the default. */
+static int set_or_add(struct reading *reading, const struct row *row, const char *value)
 {
 	_cleanup_(freep) char *both = NULL;
+	bool *given = &reading->given[row - rows];
 
-	if (row->offset != AT(url) || !*settings->url)
-		return set(settings, row, value);
-	if (asprintf(&both, "%s %s", settings->url, value) < 0) {
+	if (!is_list(row) || !*given) {
+		*given = true;
+		return set(reading->settings, row, value);
+	}
+	if (asprintf(&both, "%s %s", *place(reading->settings, row), value) < 0) {
 		both = NULL;
 		return -ENOMEM;
 	}
-	return set(settings, row, both);
+	return set(reading->settings, row, both);
 }
 
 static const struct row *find(const char *key)
@@ -111,7 +129,7 @@ static int on_setting(void *data, const char *section, const char *key, const ch
 	if (reading->error)
 		return 1;
 	if (!*section && find(key)) {
-		reading->error = set_or_add(reading->settings, find(key), value);
+		reading->error = set_or_add(reading, find(key), value);
 		return 1;
 	}
 	reading->error = fail(reading->why, -EINVAL, "There is no setting '%s%s%s'", section,
@@ -129,8 +147,8 @@ static char *read_line(char *line, int size, void *data)
 	if (!got || strchr(line, '\n') || feof(reading->file))
 		return got;
 	fail(reading->why, -EINVAL,
-	     "Line %d is longer than %d bytes: several servers may stand in several lines, with a "
-	     "space at the start of each but the first",
+	     "Line %d is longer than %d bytes: a list may stand in several lines, with a space at "
+	     "the start of each but the first",
 	     reading->line, size - 2);
 	reading->error = -EINVAL;
 	return NULL;
@@ -259,6 +277,48 @@ static int take_name(const struct settings *settings, char *why)
 	return 0;
 }
 
+static int take_windows(struct settings *settings, char *why)
+{
+	settings->windows = strcmp(settings->windows_text, "yes") == 0;
+	if (settings->windows || strcmp(settings->windows_text, "no") == 0)
+		return 0;
+	return fail(why, -EINVAL, "windows needs yes or no (got '%s')", settings->windows_text);
+}
+
+static int take_left_out(struct settings *settings, char *why)
+{
+	const char *name = settings->leave_out;
+	int size;
+
+	for (;; name += size) {
+		const struct table *table;
+
+		name += strspn(name, SETTINGS_SEPARATORS);
+		size = (int)strcspn(name, SETTINGS_SEPARATORS);
+		if (!size)
+			return 0;
+		table = tables_find(name, (size_t)size);
+		if (!table || table->flags & TABLE_OPS)
+			return fail(why, -EINVAL,
+				    "leave_out knows no '%.*s': see tracesmith-ship --print-config "
+				    "for what may be left out",
+				    size, name);
+		if (table->flags & TABLE_NEEDED)
+			return fail(why, -EINVAL,
+				    "leave_out cannot have %s: the other rows mean nothing without "
+				    "host, process, device and clock",
+				    table->name);
+		settings->left_out |= tables_bit(table);
+	}
+}
+
+static int take_jobs(const struct settings *settings, char *why)
+{
+	if (settings->jobs[strspn(settings->jobs, SETTINGS_SEPARATORS)])
+		return 0;
+	return fail(why, -EINVAL, "jobs needs a pattern: " JOBS_ALL " for all of them");
+}
+
 int settings_read(const char *path, const char *socket, struct settings *ret,
 		  char why[SETTINGS_WHY_BYTES])
 {
@@ -285,10 +345,13 @@ int settings_read(const char *path, const char *socket, struct settings *ret,
 	if (units_parse_count(ret->quorum_text, &ret->quorum) < 0 || ret->quorum > QUORUM_MAX)
 		return fail(why, -EINVAL, "quorum needs a number from 0 to %d (got '%s')",
 			    QUORUM_MAX, ret->quorum_text);
-	ret->windows = strcmp(ret->windows_text, "yes") == 0;
-	if (!ret->windows && strcmp(ret->windows_text, "no") != 0)
-		return fail(why, -EINVAL, "windows needs yes or no (got '%s')", ret->windows_text);
-	r = take_urls(ret, why);
+	r = take_windows(ret, why);
+	if (r == 0)
+		r = take_left_out(ret, why);
+	if (r == 0)
+		r = take_jobs(ret, why);
+	if (r == 0)
+		r = take_urls(ret, why);
 	if (r == 0)
 		r = take_name(ret, why);
 	if (r == 0)
@@ -305,6 +368,17 @@ void settings_done(struct settings *settings)
 		*place(settings, &rows[i]) = NULL;
 	}
 	explicit_bzero(settings->password, sizeof(settings->password));
+}
+
+void settings_left_out(const struct settings *settings, char *ret, size_t size)
+{
+	size_t used = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < tables_count && used < size; i++)
+		if (settings->left_out & tables_bit(&tables[i]))
+			used += (size_t)snprintf(ret + used, size - used, "%s%s", used ? " " : "",
+						 tables[i].name);
 }
 
 void settings_print(FILE *out)

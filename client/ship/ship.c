@@ -15,12 +15,14 @@
 
 #include "client/ship/clickhouse.h"
 #include "client/ship/cursor.h"
+#include "client/ship/jobs.h"
 #include "client/ship/machine.h"
 #include "client/ship/parcel.h"
 #include "client/ship/plan.h"
 #include "client/ship/source.h"
 #include "client/ship/status.h"
 #include "client/ship/sync.h"
+#include "client/ship/tables.h"
 #include "client/ship/window.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
@@ -42,6 +44,7 @@ struct ship {
 	 * of another's, the sums are those of the cursor. */
 	struct cursor planned;
 	struct parcel *parcel; /* NULL: none */
+	bool summed;	       /* it has sums that the daemon keeps */
 	bool checked;	       /* the server */
 	unsigned int retry_s;
 	struct status status;
@@ -136,6 +139,9 @@ int ship_new(const struct settings *settings, const char *state, const char *sta
 		return -ENOMEM;
 	ship->settings = settings;
 	ship->status_path = status;
+	settings_left_out(settings, ship->status.left_out, sizeof(ship->status.left_out));
+	if (strcmp(settings->jobs, JOBS_ALL) != 0)
+		snprintf(ship->status.jobs, sizeof(ship->status.jobs), "%s", settings->jobs);
 	ship->folder = -1;
 	ship->retry_s = RETRY_FIRST_S;
 	machine_read(&ship->machine);
@@ -213,6 +219,10 @@ static int make_parcel(struct ship *ship, bool open)
 	ship->source.why[0] = '\0';
 	clickhouse_forget_why(ship->server);
 	ship->planned = ship->cursor;
+	/* With other patterns, stacks of other processes: those that came before, too. */
+	if (ship->planned.jobs != jobs_mark(ship->settings->jobs))
+		ship->planned.known = 0;
+	ship->planned.jobs = jobs_mark(ship->settings->jobs);
 	r = plan_next(&ship->source, ship->server, &ship->planned, open, &plan);
 	if (r == PLAN_WAIT)
 		return 1;
@@ -243,6 +253,7 @@ static void move_cursor(struct ship *ship)
 	cursor->minute = parcel->next;
 	cursor->known = parcel->newest;
 	cursor->told_ns = parcel->told_ns;
+	cursor->summed += ship->summed;
 	cursor->minutes += parcel->next > parcel->minute;
 	cursor->rows += parcel->rows;
 	cursor->bytes += parcel->bytes;
@@ -273,6 +284,7 @@ static int finish_parcel(struct ship *ship)
 	}
 	parcel_remove(ship->folder);
 	ship->parcel = parcel_free(ship->parcel);
+	ship->summed = false;
 	/* Rows are bytes without types: a table that was changed meanwhile would take them for
 	 * others. */
 	ship->checked = false;
@@ -292,6 +304,13 @@ static int insert(struct ship *ship, const struct parcel_block *block, const cha
 		ship->checked = r == 0;
 	} while (r < 0 && --tries);
 	return r;
+}
+
+static bool is_kept(const char *name)
+{
+	const struct table *table = tables_find(name, strlen(name));
+
+	return table && table->flags & TABLE_KEPT;
 }
 
 /* From where it stopped: blocks before have arrived. */
@@ -318,6 +337,7 @@ static int send_parcel(struct ship *ship)
 			*parcel = before;
 			return trouble(ship, r, clickhouse_why(ship->server));
 		}
+		ship->summed |= is_kept(block.table);
 	}
 	return r < 0 ? r : finish_parcel(ship);
 }

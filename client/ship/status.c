@@ -26,7 +26,9 @@ int status_write(const char *path, const struct status *status)
 	if (!out)
 		return -errno;
 	fchmod(fileno(out), 0644);
-	fprintf(out, "url %s\ntrouble %s\n", status->url, status->trouble);
+#define X(identifier, text) fprintf(out, #identifier " %s\n", status->identifier);
+	STATUS_TEXTS(X)
+#undef X
 #define X(identifier, text) fprintf(out, #identifier " %" PRIu64 "\n", status->identifier);
 	STATUS_NUMBERS(X)
 #undef X
@@ -43,10 +45,11 @@ static int take_line(struct status *status, char *line)
 		return -EBADMSG;
 	*value++ = '\0';
 	value[strcspn(value, "\n")] = '\0';
-	if (strcmp(line, "url") == 0)
-		snprintf(status->url, sizeof(status->url), "%s", value);
-	if (strcmp(line, "trouble") == 0)
-		snprintf(status->trouble, sizeof(status->trouble), "%s", value);
+#define X(identifier, text)                                                                        \
+	if (strcmp(line, #identifier) == 0)                                                        \
+		snprintf(status->identifier, sizeof(status->identifier), "%s", value);
+	STATUS_TEXTS(X)
+#undef X
 #define X(identifier, text)                                                                        \
 	if (strcmp(line, #identifier) == 0)                                                        \
 		return sscanf(value, "%" SCNu64, &status->identifier) == 1 ? 0 : -EBADMSG;

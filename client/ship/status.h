@@ -22,9 +22,16 @@
 	X(windows, "that the fleet asked for and got, since the start")                            \
 	X(window_time, "when the last was asked for that was taken up, in seconds since 1970")
 
+#define STATUS_TEXTS(X)                                                                            \
+	X(url, "of the server")                                                                    \
+	X(trouble, "what is wrong, or nothing")                                                    \
+	X(left_out, "tables that are not sent, with spaces between")                               \
+	X(jobs, "those that are sent, if not all are")
+
 struct status {
-	char url[STATUS_TEXT_BYTES];
-	char trouble[STATUS_TEXT_BYTES]; /* "": none */
+#define X(identifier, text) char identifier[STATUS_TEXT_BYTES];
+	STATUS_TEXTS(X)
+#undef X
 #define X(identifier, text) uint64_t identifier;
 	STATUS_NUMBERS(X)
 #undef X

@@ -33,6 +33,10 @@ enum table_flag {
 	TABLE_OPS = 1 << 3,
 	/* What is also sent then, since the operations need it. */
 	TABLE_WITH_OPS = 1 << 4,
+	/* Other rows mean nothing without it, so it is always sent. */
+	TABLE_NEEDED = 1 << 5,
+	/* Sums that retention deletes: of them the daemon tells the oldest minute. */
+	TABLE_KEPT = 1 << 6,
 };
 
 struct table {
@@ -45,6 +49,10 @@ struct table {
 extern const struct table tables[];
 extern const size_t tables_count;
 
+/* NULL: there is none of that name. */
+const struct table *tables_find(const char *name, size_t size);
+/* Which it is in a set of tables. */
+uint32_t tables_bit(const struct table *table);
 /* Of its own. */
 size_t tables_columns(const struct table *table);
 

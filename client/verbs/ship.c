@@ -79,6 +79,10 @@ static void fill(struct report *report, const struct status *status)
 	add_text(report, "server", status->url, false);
 	if (*status->trouble)
 		add_text(report, "trouble", status->trouble, true);
+	if (*status->left_out)
+		add_text(report, "left_out", status->left_out, false);
+	if (*status->jobs)
+		add_text(report, "jobs", status->jobs, false);
 	if (silent_s >= SILENT_S)
 		add_seconds(report, "silent", silent_s, true);
 	if (status->until_time) {

@@ -231,6 +231,30 @@ class Ship(tracesmith.Case):
             self.assertEqual([row for row in rows if row not in now], [], f"of {table}, gone")
         self.assertGreater(len(self.server.rows("incident")), len(before["incident"]))
 
+    def test_only_what_is_wanted(self):
+        """Of some jobs, and without some tables; what is wanted later comes from then on, with the stacks that it may name."""
+        wanted = self.work("counts", environment={"SLURM_JOB_ID": "77"})
+        self.work("short")
+        self.work("short", environment={"SLURM_JOB_ID": "771"})
+        self.configure(more="leave_out = price incident\njobs = 77 train-*\n")
+        self.ship_all()
+        self.assertEqual(self.ship("--window", "5m").returncode, 0)
+        [ours] = self.daemon.sql(f"SELECT id FROM process WHERE pid = {wanted.pid}")
+        for table, columns in self.server.tables.items():
+            with self.subTest(table):
+                sent = {row["process"] for row in self.server.rows(table)} if "process" in dict(columns) else set()
+                self.assertLessEqual(sent, {0, ours["id"]})
+                if table in ("process", "rollup", "stack", "op"):
+                    self.assertIn(ours["id"], sent)
+        self.assertEqual(self.server.rows("price") + self.server.rows("incident"), [])
+        told = self.daemon.ctl("ship", "status", self.state + ".status", "--json")
+        told = {row["name"]: row["value"] for row in json.loads(told.out)["rows"]}
+        self.assertEqual((told["left_out"], told["jobs"], told["lost_seconds"]), ("price incident", "77 train-*", "0"))
+        self.configure()
+        self.ship_all()
+        self.assertEqual({row["stack"] for row in self.server.rows("stack")}, {row["id"] for row in self.daemon.sql("SELECT id FROM stack")})
+        self.assertEqual(len(self.server.rows("incident")), len(self.daemon.sql("SELECT id FROM oom")))
+
     def test_whatever_fails_in_between(self):
         process = self.work("counts")
         faults = ["refuse", "cut", "silence", None, "silence", "cut", None, "refuse"]
@@ -367,6 +391,12 @@ class Ship(tracesmith.Case):
         says("There is no setting 'compresion'", 78)
         self.configure(more="windows = maybe\n")
         says(r"windows needs yes or no \(got 'maybe'\)", 78)
+        self.configure(more="leave_out = price\n  device\n")
+        says("leave_out cannot have device: the other rows mean nothing without host, process, device and clock", 78)
+        self.configure(more="leave_out = kernels\n")
+        says("leave_out knows no 'kernels': see tracesmith-ship --print-config for what may be left out", 78)
+        self.configure(more="jobs =\n")
+        says(r"jobs needs a pattern: \* for all of them", 78)
         self.configure()
         os.chmod(self.password, 0o644)
         says(r"Others may use the password in \S+ \(mode 0644\): chmod 0600 it", 78)
@@ -466,7 +496,7 @@ class Ship(tracesmith.Case):
         for url, sentence in (("http://", "and a host"), ("http://:8123", "and a host"), ("https:///db", "and a host"), ("", "There is no url"),
                               ("http://u:p@127.0.0.1", "must not have a user"), ("http://127.0.0.1/?user=x", "must not have a user"),
                               ("http://127.0.0.1/#x", "must not have a user"), ("ftp://127.0.0.1", "http:// or https://"),
-                              (f"http://{'x' * 200}", "Line 1 is longer than 198 bytes: several servers may stand in several lines")):
+                              (f"http://{'x' * 200}", "Line 1 is longer than 198 bytes: a list may stand in several lines")):
             self.write(self.config, f"url = {url}\n")
             self.says(sentence, 78)
 

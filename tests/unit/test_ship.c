@@ -1,88 +1,19 @@
-/* What tracesmith-ship is made of: values as ClickHouse reads them, what a process is part of,
- * where it left off, settings, and parcels that are the same until they have arrived. */
+/* What tracesmith-ship is made of: values as ClickHouse reads them, what a process is part of and
+ * whether that is sent, where it left off, settings. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <zlib.h>
-
-#include <cmocka.h>
 
 #include "client/ship/cursor.h"
 #include "client/ship/identity.h"
-#include "client/ship/parcel.h"
+#include "client/ship/jobs.h"
 #include "client/ship/rowbinary.h"
 #include "client/ship/settings.h"
 #include "client/ship/status.h"
 #include "client/ship/tables.h"
-#include "core/base/time.h"
-
-static char folder_path[] = "/tmp/tracesmith-ship-XXXXXX";
-static int folder;
-
-static int make_folder(void **state)
-{
-	strcpy(strrchr(folder_path, '-'), "-XXXXXX");
-	folder = mkdtemp(folder_path) ? open(folder_path, O_RDONLY | O_DIRECTORY) : -1;
-	return folder < 0 ? -1 : 0;
-}
-
-static int remove_folder(void **state)
-{
-	static const char *const names[] = { "cursor", "parcel", "settings", "secret", "status" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		unlinkat(folder, names[i], 0);
-	close(folder);
-	return rmdir(folder_path); /* nothing else is left behind */
-}
-
-/* Reads RowBinary as its documentation has it. */
-struct reader {
-	const uint8_t *at, *end;
-};
-
-static uint64_t read_number(struct reader *reader, size_t bytes)
-{
-	uint64_t value = 0;
-
-	assert_true((size_t)(reader->end - reader->at) >= bytes);
-	for (size_t i = 0; i < bytes; i++)
-		value |= (uint64_t)*reader->at++ << (8 * i);
-	return value;
-}
-
-static size_t read_length(struct reader *reader)
-{
-	size_t value = 0, shift = 0;
-	uint8_t byte;
-
-	do {
-		byte = (uint8_t)read_number(reader, 1);
-		value |= (size_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	return value;
-}
-
-static void expect_text(struct reader *reader, const char *text)
-{
-	size_t size = read_length(reader);
-
-	assert_int_equal(size, strlen(text));
-	assert_memory_equal(reader->at, text, size);
-	reader->at += size;
-}
+#include "tests/unit/ship_fixture.h"
 
 static void values_are_read_back(void **state)
 {
@@ -162,6 +93,24 @@ static void a_process_is_part_of_a_job(void **state)
 	assert_int_equal(found.local_rank, -1);
 }
 
+static void jobs_fit_patterns(void **state)
+{
+	assert_true(jobs_fit("*", "4711"));
+	assert_true(jobs_fit("*", ""));
+	assert_true(jobs_fit("4711", "4711"));
+	assert_false(jobs_fit("4711", "47110"));
+	assert_false(jobs_fit("4711", "14711"));
+	assert_false(jobs_fit("4711", ""));
+	assert_true(jobs_fit("12, train-*", "train-a"));
+	assert_true(jobs_fit("12|train-*", "12"));
+	assert_false(jobs_fit("12 train-*", "a-train-a"));
+	assert_true(jobs_fit("?0-*:29500", "é0-1:29500"));
+	assert_true(jobs_fit("12 -", ""));
+	assert_false(jobs_fit("-", "train-a"));
+	assert_false(jobs_fit(" ", ""));
+	assert_int_not_equal(jobs_mark("12 -"), jobs_mark("12 *"));
+}
+
 static void the_cursor_comes_back(void **state)
 {
 	struct cursor cursor = { .boot_id = "73196879-ccfa-408f-baae-372fa090c46e",
@@ -169,6 +118,8 @@ static void the_cursor_comes_back(void **state)
 				 .minute = 1860,
 				 .known = 11,
 				 .told_ns = 12,
+				 .summed = 1,
+				 .jobs = jobs_mark("*"),
 				 .rows = UINT64_MAX };
 	struct cursor read;
 
@@ -188,15 +139,6 @@ static void the_cursor_comes_back(void **state)
 	assert_int_equal(cursor_read(folder, &read), 0);
 	assert_int_equal(read.minute, 1860);
 	unlinkat(folder, "cursor.new", 0);
-}
-
-static void put_file(const char *name, const char *text, mode_t mode)
-{
-	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	assert_int_equal(fchmod(fd, mode), 0);
-	close(fd);
 }
 
 static void a_damaged_cursor_is_told(void **state)
@@ -255,9 +197,52 @@ static void settings_are_checked(void **state)
 	expect_settings(text, NULL);
 }
 
+static void what_is_not_sent_is_a_setting(void **state)
+{
+	_cleanup_(freep) char *listed = NULL;
+	char path[128], why[SETTINGS_WHY_BYTES] = "", text[256];
+	struct settings settings;
+	size_t size;
+	FILE *out;
+
+	put_file("settings",
+		 "url = http://a\nleave_out = loss stack,\n  price\njobs = 4711\n  train-*\n",
+		 0600);
+	snprintf(path, sizeof(path), "%s/settings", folder_path);
+	assert_int_equal(settings_read(path, NULL, &settings, why), 0);
+	assert_string_equal(settings.jobs, "4711 train-*");
+	settings_left_out(&settings, text, sizeof(text));
+	assert_string_equal(text, "stack price loss");
+	settings_left_out(&settings, text, 8); /* no room */
+	assert_string_equal(text, "stack p");
+	settings_done(&settings);
+
+	expect_settings("url = http://a\njobs =\n", "jobs needs a pattern");
+	expect_settings("url = http://a\nleave_out = stacks\n", "leave_out knows no 'stacks'");
+	expect_settings("url = http://a\nleave_out = op\n", "leave_out knows no 'op'");
+	/* The list says what may be left out, and nothing else. */
+	out = open_memstream(&listed, &size);
+	settings_print(out);
+	fclose(out);
+	for (size_t i = 0; i < tables_count; i++) {
+		bool may = !(tables[i].flags & (TABLE_NEEDED | TABLE_OPS));
+		char *from = strstr(listed, "# What is not sent"), *found;
+
+		snprintf(text, sizeof(text), "url = http://a\nleave_out = %s\n", tables[i].name);
+		expect_settings(text, may ? NULL : "leave_out ");
+		if (tables[i].flags & TABLE_NEEDED)
+			expect_settings(text, "mean nothing without host, process, device and");
+		found = strstr(from, tables[i].name);
+		assert_int_equal(found && found < strstr(from, "#leave_out"), may);
+	}
+}
+
 static void the_status_is_read_back(void **state)
 {
-	struct status status = { .url = "http://a", .trouble = "It does not", .rows = 5 }, read;
+	struct status status = {
+		.url = "http://a", .trouble = "It does not", .left_out = "stack loss", .rows = 5
+	};
+	struct status read;
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/status", folder_path);
@@ -267,305 +252,6 @@ static void the_status_is_read_back(void **state)
 	assert_memory_equal(&read, &status, sizeof(status));
 }
 
-/* A daemon whose answer to every query is two rows of as many values as are wanted. */
-struct daemon {
-	int fd;
-	size_t queries;	   /* that were asked */
-	size_t gone_after; /* then it is gone; 0: never */
-};
-
-static void reply(const struct daemon *daemon, uint64_t id, Tracesmith__V1__Reply *message)
-{
-	uint8_t *data;
-	size_t size;
-
-	message->id = id;
-	assert_int_equal(ts_frame_pack(&message->base, TS_FRAME_REPLY_MAX, &data, &size), 0);
-	assert_int_equal(send(daemon->fd, data, size, MSG_NOSIGNAL), size);
-	free(data);
-}
-
-static size_t values_of(const struct table *table)
-{
-	return tables_columns(table) - (table->flags & TABLE_IDENTITY ? 6 : 0) +
-	       (table->flags & TABLE_ONCE ? 1 : 0);
-}
-
-static void answer(struct daemon *daemon, uint64_t id, const struct table *table)
-{
-	Tracesmith__V1__Reply message = TRACESMITH__V1__REPLY__INIT;
-	Tracesmith__V1__Rows rows = TRACESMITH__V1__ROWS__INIT;
-	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
-	Tracesmith__V1__Value value[TABLES_COLUMNS_MAX], *values[TABLES_COLUMNS_MAX];
-	Tracesmith__V1__Row row = TRACESMITH__V1__ROW__INIT, *both[] = { &row, &row };
-
-	for (size_t i = 0; i < values_of(table); i++) {
-		bool text = table->column[i].name && table->column[i].type >= ROWBINARY_TEXT;
-
-		tracesmith__v1__value__init(&value[i]);
-		value[i].value_case = text ? TRACESMITH__V1__VALUE__VALUE_TEXT
-					   : TRACESMITH__V1__VALUE__VALUE_INTEGER;
-		if (text)
-			value[i].text = (char *)"text";
-		else
-			value[i].integer = (int64_t)i;
-		values[i] = &value[i];
-	}
-	row.n_value = values_of(table);
-	row.value = values;
-	rows.n_row = 2;
-	rows.row = both;
-	message.body_case = TRACESMITH__V1__REPLY__BODY_ROWS;
-	message.rows = &rows;
-	reply(daemon, id, &message);
-	message.body_case = TRACESMITH__V1__REPLY__BODY_DONE;
-	message.done = &done;
-	reply(daemon, id, &message);
-}
-
-static const struct table *table_of(const char *query)
-{
-	size_t i = 0;
-
-	while (i < tables_count && (!tables[i].query || strcmp(tables[i].query, query) != 0))
-		i++;
-	assert_true(i < tables_count);
-	return &tables[i];
-}
-
-static void *run_daemon(void *data)
-{
-	struct ts_frame_reader reader = { .max = TS_FRAME_REQUEST_MAX };
-	struct daemon *daemon = data;
-	const uint8_t *bytes;
-	size_t size;
-	ssize_t n = 1;
-
-	while (n > 0 && (!daemon->gone_after || daemon->queries < daemon->gone_after)) {
-		Tracesmith__V1__Request *request;
-		void *room = ts_frame_reader_room(&reader, &size);
-
-		n = recv(daemon->fd, room, size, 0);
-		ts_frame_reader_fill(&reader, n > 0 ? (size_t)n : 0);
-		if (ts_frame_reader_next(&reader, &bytes, &size) != 1)
-			continue;
-		request = tracesmith__v1__request__unpack(NULL, size, bytes);
-		assert_non_null(request);
-		answer(daemon, request->id, table_of(request->query->name));
-		daemon->queries++;
-		tracesmith__v1__request__free_unpacked(request, NULL);
-	}
-	ts_frame_reader_done(&reader);
-	close(daemon->fd);
-	return NULL;
-}
-
-static const struct settings settings = { .host = (char *)"host", .compression = COMPRESSION_GZIP };
-static const struct parcel_plan plan = {
-	.settings = &settings,
-	.about = { .boot = 1, .minute = 2, .after = 1 },
-	.now_ns = 200,
-	.boot_id = "73196879-ccfa-408f-baae-372fa090c46e",
-	.wall_offset_ns = 1000000000,
-	.told_ns = 300,
-	.lost_from = 60,
-	.lost_to = 90,
-	.lost_s = 30,
-	.version = "1",
-	.machine = "machine",
-	.clock_known = true,
-	.clock_server = "server",
-	.kernel = "6.1",
-	.driver = "",
-};
-
-/* Of operations, if `ret` is given. */
-static int make_of(const struct parcel_plan *of, size_t gone_after, struct parcel **ret)
-{
-	struct daemon daemon = { .gone_after = gone_after };
-	struct source source = { .open = true };
-	pthread_t thread;
-	int pair[2], r;
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	daemon.fd = pair[1];
-	connection_init(&source.connection, pair[0]);
-	assert_int_equal(pthread_create(&thread, NULL, run_daemon, &daemon), 0);
-	r = ret ? parcel_make_unnamed(-1, &source, of, ret) : parcel_make(folder, &source, of);
-	source_close(&source);
-	pthread_join(thread, NULL);
-	return r;
-}
-
-static int make(size_t gone_after)
-{
-	return make_of(&plan, gone_after, NULL);
-}
-
-static size_t unzip(const uint8_t *data, size_t size, uint8_t *ret, size_t room)
-{
-	z_stream stream = { .next_in = (Bytef *)data,
-			    .avail_in = (uInt)size,
-			    .next_out = ret,
-			    .avail_out = (uInt)room };
-
-	assert_int_equal(inflateInit2(&stream, 15 + 16), Z_OK);
-	assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
-	inflateEnd(&stream);
-	return room - stream.avail_out;
-}
-
-static void expect_lost(struct reader *reader)
-{
-	expect_text(reader, "host");
-	expect_text(reader, "73196879-ccfa-408f-baae-372fa090c46e");
-	assert_int_equal(read_number(reader, 8), 300);
-	assert_int_equal(read_number(reader, 8), 0);  /* process */
-	assert_int_equal(read_number(reader, 4), 61); /* time */
-	assert_int_equal(read_number(reader, 4), 60); /* second */
-	expect_text(reader, "retention");
-	assert_int_equal(read_number(reader, 8), 30); /* count */
-	assert_true(read_number(reader, 8) == 60000000000);
-	assert_true(read_number(reader, 8) == 90000000000);
-}
-
-static void expect_row(struct reader *reader, const struct table *table)
-{
-	expect_text(reader, "host");
-	expect_text(reader, "73196879-ccfa-408f-baae-372fa090c46e");
-	assert_int_equal(read_number(reader, 8), 300);
-	for (size_t i = 0; i < tables_columns(table); i++) {
-		static const size_t bytes[] = {
-#define X(identifier, name, size) [ROWBINARY_##identifier] = size,
-			ROWBINARY_TYPES(X)
-#undef X
-		};
-		enum rowbinary_type type = table->column[i].type;
-
-		if (type == ROWBINARY_LINES)
-			assert_int_equal(read_length(reader), 1);
-		if (type >= ROWBINARY_TEXT)
-			expect_text(reader, "text");
-		else
-			assert_int_equal(read_number(reader, bytes[type]),
-					 type == ROWBINARY_TIME ? 1 : i);
-	}
-}
-
-static void expect_blocks(struct parcel *parcel, bool ops)
-{
-	struct parcel_block block;
-	uint8_t packed[4096], plain[8192];
-
-	for (size_t i = 0; i < tables_count; i++) {
-		struct reader reader = { .at = plain };
-		bool lost = strcmp(tables[i].name, "loss") == 0;
-		uint32_t flags = tables[i].flags;
-
-		if (ops ? !(flags & (TABLE_OPS | TABLE_WITH_OPS)) : flags & TABLE_OPS)
-			continue;
-		assert_int_equal(parcel_next(parcel, &block), 1);
-		assert_string_equal(block.table, tables[i].name);
-		assert_int_equal(block.rows, !tables[i].query ? 1 : lost ? 3 : 2);
-		assert_int_equal(pread(parcel->fd, packed, block.bytes, (off_t)block.offset),
-				 block.bytes);
-		reader.end = plain + unzip(packed, block.bytes, plain, sizeof(plain));
-		if (!tables[i].query || tables[i].flags & TABLE_IDENTITY)
-			continue;
-		expect_row(&reader, &tables[i]);
-		expect_row(&reader, &tables[i]);
-		if (lost)
-			expect_lost(&reader);
-		assert_ptr_equal(reader.at, reader.end);
-	}
-	assert_int_equal(parcel_next(parcel, &block), 0);
-}
-
-static void a_parcel_has_all_rows(void **state)
-{
-	struct parcel *parcel;
-
-	assert_int_equal(parcel_open(folder, &parcel), 1);
-	assert_int_equal(make(0), 0);
-	assert_int_equal(parcel_open(folder, &parcel), 0);
-	assert_int_equal(parcel->minute, 120);
-	assert_int_equal(parcel->next, 180);
-	assert_int_equal(parcel->newest, 5); /* what the row says */
-	assert_int_equal(parcel->lost_s, 30);
-	assert_int_equal(parcel->blocks, tables_count - 1);
-	expect_blocks(parcel, false);
-	parcel_free(parcel);
-	parcel_remove(folder);
-	assert_int_equal(parcel_open(folder, &parcel), 1);
-}
-
-static void a_window_has_operations(void **state)
-{
-	struct parcel_plan of = plan;
-	struct parcel *parcel;
-
-	of.again_count = 0;
-	of.since_ns = 7 * NS_PER_S;
-	of.until_ns = 10 * NS_PER_S;
-	assert_int_equal(make_of(&of, 0, &parcel), 0);
-	expect_blocks(parcel, true);
-	parcel_free(parcel);
-	assert_true(make_of(&of, 2, &parcel) < 0);
-	assert_int_equal(parcel_open(folder, &parcel), 1); /* it has no name */
-}
-
-static size_t read_parcel(uint8_t *data, size_t size)
-{
-	int fd = openat(folder, "parcel", O_RDONLY);
-	ssize_t n = read(fd, data, size);
-
-	close(fd);
-	assert_true(n > 0);
-	return (size_t)n;
-}
-
-static void a_parcel_is_whole_or_not_there(void **state)
-{
-	static uint8_t first[65536], second[65536];
-	size_t size;
-
-	assert_true(make(5) < 0); /* the daemon ends in the middle */
-	assert_int_equal(faccessat(folder, "parcel", F_OK, 0), -1);
-	assert_int_equal(make(0), 0);
-	size = read_parcel(first, sizeof(first));
-	/* The same rows are the same bytes. */
-	assert_int_equal(make(0), 0);
-	assert_int_equal(read_parcel(second, sizeof(second)), size);
-	assert_memory_equal(first, second, size);
-	/* The disk is full: what was there stays. */
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 512, RLIM_INFINITY }), 0);
-	assert_true(make(0) < 0);
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ RLIM_INFINITY, RLIM_INFINITY }),
-			 0);
-	assert_int_equal(read_parcel(second, sizeof(second)), size);
-	assert_memory_equal(first, second, size);
-}
-
-static void a_damaged_parcel_is_told(void **state)
-{
-	struct parcel_block block;
-	struct parcel *parcel;
-
-	put_file("parcel", "TSPARCL1", 0600);
-	assert_int_equal(parcel_open(folder, &parcel), -EBADMSG);
-	assert_int_equal(make(0), 0);
-	assert_int_equal(truncate(strcat(strcpy((char[128]){ 0 }, folder_path), "/parcel"), 300),
-			 0);
-	assert_int_equal(parcel_open(folder, &parcel), 0);
-	for (int r = 1; r == 1;) {
-		r = parcel_next(parcel, &block);
-		assert_int_not_equal(r, 0);
-		if (r < 0)
-			assert_int_equal(r, -EBADMSG);
-	}
-	parcel_free(parcel);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -573,14 +259,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_are_read_back),
 		cmocka_unit_test(a_process_is_part_of_a_job),
+		cmocka_unit_test(jobs_fit_patterns),
 		TEST(the_cursor_comes_back),
 		TEST(a_damaged_cursor_is_told),
 		TEST(settings_are_checked),
+		TEST(what_is_not_sent_is_a_setting),
 		TEST(the_status_is_read_back),
-		TEST(a_parcel_has_all_rows),
-		TEST(a_window_has_operations),
-		TEST(a_parcel_is_whole_or_not_there),
-		TEST(a_damaged_parcel_is_told),
 	};
 
 	signal(SIGXFSZ, SIG_IGN);
