@@ -9,9 +9,16 @@
 #include "client/fleet/state.h"
 #include "client/fleet/statement.h"
 
+/* A column counts as added when all replicas have it: what comes next may be done by any. */
 static int run(void *data, const char *statement)
 {
-	return server_ask(data, statement);
+	struct server *server = data;
+	int r;
+
+	server->settings = "&replication_alter_partitions_sync=2";
+	r = server_ask(server, statement);
+	server->settings = NULL;
+	return r;
 }
 
 static int make_database(struct server *server, const char *cluster)
@@ -88,6 +95,7 @@ static int check_version(const struct server *server, const struct state *state)
 int fleet_init(const struct options *options)
 {
 	_cleanup_(server_freep) struct server *server = NULL;
+	_cleanup_(schema_done) struct schema found = { 0 };
 	struct schema_target target;
 	struct state state;
 	int r = server_open(options, &server);
@@ -95,11 +103,14 @@ int fleet_init(const struct options *options)
 	if (r < 0)
 		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
 	target = state_target(server, options->cluster);
+	target.found = &found;
 	r = state_read(server, &state);
 	if (r == 0)
 		r = check_form(server, &state, options->cluster);
 	if (r == 0)
 		r = check_version(server, &state);
+	if (r == 0)
+		r = state_columns(server, &found);
 	if (r == 0)
 		r = state_check(server, &state, &target);
 	if (r == 0)

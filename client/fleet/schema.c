@@ -1,8 +1,9 @@
 /* Schema: reads a step line by line. In its files each clause has a line of its own, and each
- * column. */
+ * column; a line of a column that is added is read as one of a table that is made. */
 #include "client/fleet/schema.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #define PLAIN_ENGINE	"ENGINE = ReplacingMergeTree("
 #define PLAIN_WINDOW	"SETTINGS non_"
 #define LOW_CARDINALITY "LowCardinality("
+#define ADD_COLUMN	"\tADD COLUMN "
 #define LINE_BYTES	1024
 #define TABLE_BYTES	64
 #define LOCAL_BYTES	(TABLE_BYTES + 8)
@@ -24,6 +26,7 @@ struct reader {
 	char line[LINE_BYTES];
 	char table[TABLE_BYTES]; /* that is made now */
 	bool host;		 /* it has a column of this name, by which it is sharded */
+	bool there;		 /* columns are added to it */
 	bool ends;		 /* this line ends the statement */
 };
 
@@ -48,11 +51,15 @@ static bool next_line(struct reader *reader)
 	reader->ends = reader->line[length - 1] == ';';
 	if (reader->ends)
 		reader->line[length - 1] = '\0';
-	if (starts(reader->line, "CREATE ")) {
+	if (starts(reader->line, "CREATE ") || starts(reader->line, "ALTER ")) {
 		snprintf(reader->table, sizeof(reader->table), "%s",
 			 strrchr(reader->line, ' ') + 1);
 		reader->host = false;
+		reader->there = *reader->line == 'A';
 	}
+	if (starts(reader->line, ADD_COLUMN))
+		memmove(reader->line + 1, reader->line + strlen(ADD_COLUMN),
+			strlen(reader->line + strlen(ADD_COLUMN)) + 1);
 	if (starts(reader->line, "\thost "))
 		reader->host = true;
 	return true;
@@ -146,6 +153,82 @@ static int distribute(const struct reader *reader, const struct schema_target *t
 	return each(data, text);
 }
 
+/* Of the column in a line. */
+static void name_of(const struct reader *reader, char ret[TABLE_BYTES])
+{
+	snprintf(ret, TABLE_BYTES, "%.*s", (int)strcspn(reader->line + 1, " "), reader->line + 1);
+}
+
+static bool has(const struct schema *schema, const char *table, const char *name)
+{
+	for (size_t i = 0; schema && i < schema->count; i++)
+		if (strcmp(schema->column[i].table, table) == 0 &&
+		    strcmp(schema->column[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static int add_column(const struct reader *reader, const struct schema_target *target,
+		      int (*each)(void *data, const char *statement), void *data)
+{
+	_cleanup_(freep) char *text = NULL, *type = type_of(reader->line, target->old);
+	const char *codec = target->old ? NULL : strstr(reader->line, " CODEC(");
+	char table[LOCAL_BYTES], name[TABLE_BYTES];
+	int length;
+
+	name_of(reader, name);
+	snprintf(table, sizeof(table), "%s%s", reader->table, target->cluster ? "_local" : "");
+	if (type && has(target->found, table, name))
+		return 0;
+	codec = codec ? codec : "";
+	length = (int)strlen(codec);
+	length -= length && codec[length - 1] == ',';
+	if (!type ||
+	    asprintf(&text, "ALTER TABLE %s.%s%s%s ADD COLUMN %s %s%.*s", target->database, table,
+		     target->cluster ? " ON CLUSTER " : "", target->cluster ? target->cluster : "",
+		     name, type, length, codec) < 0) {
+		text = NULL;
+		return -ENOMEM;
+	}
+	return each(data, text);
+}
+
+/* What is over the tables of all nodes is made anew: ALTER ... ON CLUSTER is refused for it. */
+static int distribute_again(struct reader *reader, const struct schema_target *target,
+			    int (*each)(void *data, const char *statement), void *data)
+{
+	_cleanup_(schema_done) struct schema all = { 0 };
+	_cleanup_(freep) char *text = NULL;
+	int r = schema_expect(UINT_MAX, target, &all);
+
+	if (r == 0 && asprintf(&text, "DROP TABLE IF EXISTS %s.%s ON CLUSTER %s", target->database,
+			       reader->table, target->cluster) < 0) {
+		text = NULL;
+		r = -ENOMEM;
+	}
+	reader->host = has(&all, reader->table, "host");
+	if (r == 0)
+		r = each(data, text);
+	return r < 0 ? r : distribute(reader, target, each, data);
+}
+
+/* A statement for each column, as those that are there are left out. */
+static int alter(struct reader *reader, const struct schema_target *target,
+		 int (*each)(void *data, const char *statement), void *data)
+{
+	char name[TABLE_BYTES];
+	bool again = false;
+	int r = 0;
+
+	while (r == 0 && !reader->ends && next_line(reader)) {
+		name_of(reader, name);
+		again |= !has(target->found, reader->table, name);
+		r = add_column(reader, target, each, data);
+	}
+	return r < 0 || !again || !target->cluster ? r
+						   : distribute_again(reader, target, each, data);
+}
+
 static int statement(struct reader *reader, const struct schema_target *target,
 		     int (*each)(void *data, const char *statement), void *data)
 {
@@ -175,7 +258,8 @@ int schema_statements(const struct source *step, const struct schema_target *tar
 	int r = 0;
 
 	while (r == 0 && next_line(&reader))
-		r = statement(&reader, target, each, data);
+		r = reader.there ? alter(&reader, target, each, data)
+				 : statement(&reader, target, each, data);
 	return r;
 }
 
@@ -209,10 +293,10 @@ static int expect(struct schema *schema, const struct reader *reader,
 		  const struct schema_target *target)
 {
 	_cleanup_(freep) char *type = type_of(reader->line, target->old);
-	char name[sizeof(reader->table)], local[LOCAL_BYTES];
+	char name[TABLE_BYTES], local[LOCAL_BYTES];
 	int r;
 
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(reader->line + 1, " "), reader->line + 1);
+	name_of(reader, name);
 	snprintf(local, sizeof(local), "%s_local", reader->table);
 	r = type ? schema_add(schema, reader->table, name, type) : -ENOMEM;
 	return r < 0 || !target->cluster ? r : schema_add(schema, local, name, type);

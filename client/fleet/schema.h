@@ -1,7 +1,8 @@
 /* schema.h: the steps of systemd/clickhouse/ as statements for the server at hand, and the columns
  * that they make.
  *
- * A step's file is written for one node of today: this is all that is changed for another. */
+ * A step's file is written for one node of today: this is all that is changed for another. It makes
+ * tables, or adds columns to those of former steps. */
 #ifndef TS_CLIENT_FLEET_SCHEMA_H
 #define TS_CLIENT_FLEET_SCHEMA_H
 
@@ -9,16 +10,6 @@
 #include <stddef.h>
 
 #include "client/fleet/source.h"
-
-struct schema_target {
-	const char *database;
-	const char *cluster; /* NULL: one node */
-	bool old;	     /* without LowCardinality, CODEC, TTL and settings of tables */
-};
-
-/* Calls `each` for every statement of a step, in order, until it returns other than 0. */
-int schema_statements(const struct source *step, const struct schema_target *target,
-		      int (*each)(void *data, const char *statement), void *data);
 
 struct schema_column {
 	const char *table, *name, *type; /* as the server calls them */
@@ -31,6 +22,18 @@ struct schema {
 	char **text; /* what they point to */
 	size_t text_count, text_room;
 };
+
+struct schema_target {
+	const char *database;
+	const char *cluster;	    /* NULL: one node */
+	bool old;		    /* without LowCardinality, CODEC, TTL and settings of tables */
+	const struct schema *found; /* what the server has; NULL: nothing */
+};
+
+/* Calls `each` for every statement of a step, in order, until it returns other than 0. Any of them
+ * may have been done before. */
+int schema_statements(const struct source *step, const struct schema_target *target,
+		      int (*each)(void *data, const char *statement), void *data);
 
 int schema_add(struct schema *schema, const char *table, const char *name, const char *type);
 int schema_expect(unsigned version, const struct schema_target *target, struct schema *ret);

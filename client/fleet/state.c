@@ -67,8 +67,21 @@ static int order(const void *one, const void *other)
 	return by ? by : strcmp(a->name, b->name);
 }
 
-/* What the server has: in the schema's form. */
-static int read_columns(struct server *server, struct schema *ret)
+static int not_read(const struct server *server, int error)
+{
+	if (error == -ENOMEM || error == -EPROTO)
+		complain("Cannot read the columns of '%s': %s", server->place.database,
+			 strerror(-error));
+	return error;
+}
+
+static void sort(struct schema *schema)
+{
+	if (schema->count)
+		qsort(schema->column, schema->count, sizeof(*schema->column), order);
+}
+
+int state_columns(struct server *server, struct schema *ret)
 {
 	struct tsv answer;
 	int r = ask(server, "columns", true, &answer);
@@ -77,7 +90,8 @@ static int read_columns(struct server *server, struct schema *ret)
 		r = answer.columns == 3
 			    ? schema_add(ret, answer.cell[0], answer.cell[1], answer.cell[2])
 			    : -EPROTO;
-	return r;
+	sort(ret);
+	return not_read(server, r);
 }
 
 static const struct schema_column *find(const struct schema *schema,
@@ -106,7 +120,8 @@ static int differs(const struct server *server, const struct schema_column *colu
 }
 
 static int compare(const struct server *server, const struct state *state,
-		   const struct schema *wanted, const struct schema *found)
+		   const struct schema *wanted, const struct schema *newest,
+		   const struct schema *found)
 {
 	const struct schema_column *column, *other;
 
@@ -122,31 +137,26 @@ static int compare(const struct server *server, const struct state *state,
 	}
 	for (size_t i = 0; i < found->count; i++) {
 		column = &found->column[i];
-		if (has_table(wanted, column->table) && !find(wanted, column))
+		/* Those of a later step are of one that was interrupted. */
+		if (has_table(wanted, column->table) && !find(newest, column))
 			return differs(server, column, "was added", "");
 	}
 	return 0;
 }
 
-int state_check(struct server *server, const struct state *state,
+int state_check(const struct server *server, const struct state *state,
 		const struct schema_target *target)
 {
-	_cleanup_(schema_done) struct schema wanted = { 0 }, found = { 0 };
+	_cleanup_(schema_done) struct schema wanted = { 0 }, newest = { 0 };
 	int r = schema_expect(state->version ? state->version : 1, target, &wanted);
 
 	if (r == 0)
-		r = read_columns(server, &found);
-	if (r < 0) {
-		if (r == -ENOMEM || r == -EPROTO)
-			complain("Cannot read the columns of '%s': %s", target->database,
-				 strerror(-r));
-		return r;
-	}
-	if (wanted.count)
-		qsort(wanted.column, wanted.count, sizeof(*wanted.column), order);
-	if (found.count)
-		qsort(found.column, found.count, sizeof(*found.column), order);
-	return compare(server, state, &wanted, &found);
+		r = schema_expect(state_newest(), target, &newest);
+	if (r < 0)
+		return not_read(server, r);
+	sort(&wanted);
+	sort(&newest);
+	return compare(server, state, &wanted, &newest, target->found);
 }
 
 int state_need(struct server *server)

@@ -24,9 +24,11 @@ unsigned state_newest(void);
 struct schema_target state_target(const struct server *server, const char *cluster);
 /* A negative errno: it is printed. */
 int state_read(struct server *server, struct state *ret);
-/* Whether the tables are as the steps make them: -EINVAL: not, and it is printed where they
- * differ. Without a version, those that are there. */
-int state_check(struct server *server, const struct state *state,
+/* The columns that the server has, by table and name. A negative errno: it is printed. */
+int state_columns(struct server *server, struct schema *ret);
+/* Whether the tables that target->found has are as the steps make them: -EINVAL: not, and it is
+ * printed where they differ. Without a version, those that are there. */
+int state_check(const struct server *server, const struct state *state,
 		const struct schema_target *target);
 
 /* Reads the state for a query. -ENOENT, and the reason is printed: the database has no tables of a

@@ -282,9 +282,10 @@ int maker_clock(struct maker *maker)
 {
 	const struct parcel_plan *plan = maker->plan;
 	const struct offset_estimate *clock = &plan->clock;
-	const int64_t numbers[] = { clock->at_ns,	 clock->at_ns,	  clock->offset_ns,
-				    clock->drift_ppb,	 clock->bound_ns, clock->drift_bound_ppb,
-				    clock->round_trip_ns };
+	const int64_t numbers[] = { clock->at_ns,	  clock->at_ns,
+				    clock->offset_ns,	  clock->drift_ppb,
+				    clock->bound_ns,	  clock->drift_bound_ppb,
+				    clock->round_trip_ns, plan->clock_wall_offset_ns };
 
 	return plan->clock_known ? put_own(maker, &plan->clock_server, numbers) : 0;
 }

@@ -47,6 +47,7 @@ struct offset_estimate {
 
 struct offset {
 	char server[OFFSET_SERVER_BYTES];
+	int64_t wall_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC at the end of the last round */
 	struct offset_round round[OFFSET_ROUNDS]; /* the oldest first */
 	size_t count;
 };

@@ -42,6 +42,7 @@ struct parcel_plan {
 	bool clock_known;
 	struct offset_estimate clock; /* of this boot */
 	const char *clock_server;
+	int64_t clock_wall_offset_ns; /* as it was then */
 	/* Of single operations; 0: none, and all else. */
 	uint64_t since_ns, until_ns;
 	bool host_known; /* there, which then is not told again with them */

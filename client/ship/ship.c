@@ -211,7 +211,8 @@ static int make_parcel(struct ship *ship, bool open)
 				    .kernel = ship->machine.kernel,
 				    .driver = ship->machine.driver,
 				    .cpus = ship->machine.cpus,
-				    .clock_server = ship->offset.server };
+				    .clock_server = ship->offset.server,
+				    .clock_wall_offset_ns = ship->offset.wall_offset_ns };
 	int r = open_source(ship);
 
 	if (r < 0)

@@ -70,7 +70,9 @@ int sync_round(struct clickhouse *server, struct offset *offset, size_t seconds)
 			break;
 		}
 	}
-	if (r == 0)
-		offset_add(offset, name, &round);
-	return r;
+	if (r < 0)
+		return r;
+	offset_add(offset, name, &round);
+	offset->wall_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
+	return 0;
 }

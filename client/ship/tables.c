@@ -86,7 +86,7 @@ const struct table tables[] = {
 	    U64(end_ns) } },
 	{ "clock", TABLE_WITH_OPS | TABLE_NEEDED, NULL,
 	  { TEXT(server), TIME(time), U64(at_ns), I64(offset_ns), I64(drift_ppb), U64(bound_ns),
-	    U64(drift_bound_ppb), U64(round_trip_ns) } },
+	    U64(drift_bound_ppb), U64(round_trip_ns), I64(wall_offset_ns) } },
 	{ "host", TABLE_WITH_OPS | TABLE_NEEDED, NULL,
 	  { TEXT(machine), TIME(time), TIME(seen), U32(lag_s), TEXT(tracesmith), TEXT(kernel),
 	    TEXT(driver), U32(cpus), U32(gpus), I64(wall_offset_ns) } },

@@ -49,7 +49,8 @@ static int make(struct window *window, uint64_t length_ns)
 				    .kernel = window->machine.kernel,
 				    .driver = window->machine.driver,
 				    .cpus = window->machine.cpus,
-				    .clock_server = window->offset.server };
+				    .clock_server = window->offset.server,
+				    .clock_wall_offset_ns = window->offset.wall_offset_ns };
 	int r = plan_window(&window->source, window->server, length_ns, &plan);
 
 	if (r == PLAN_WAIT) {

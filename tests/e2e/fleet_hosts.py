@@ -34,7 +34,7 @@ COLUMNS = {
     "loss": "host boot process time second reason count start_ns end_ns told_ns",
     "price": "host boot process part time seen measured budget_ppm share_ppm cost_ppm cost_low_ppm cost_high_ppm told_ns",
     "incident": "host boot kind id time process device stack time_ns last_ns bytes text told_ns",
-    "clock": "host boot server at_ns time offset_ns drift_ppb bound_ns drift_bound_ppb round_trip_ns told_ns",
+    "clock": "host boot server at_ns time offset_ns drift_ppb bound_ns drift_bound_ppb round_trip_ns wall_offset_ns told_ns",
     "op": "host boot process time kind fn name device stream tid start_ns end_ns gpu_start_ns gpu_end_ns flags correlation told_ns",
 }
 MINUTE_NS = 60 * 10**9
@@ -104,12 +104,13 @@ class Host:
 
 
 class Skewed(Host):
-    """A host whose wall clock is wrong by `wrong` seconds, and whose CLOCK_MONOTONIC gains `rate` of what passes. What it
-    knows of the server's clock is wrong by `error_ns`, which is within BOUND_NS."""
+    """A host whose wall clock is wrong by `wrong` seconds, from `set_at` (in nanoseconds since 1970) on by `set_by` more, and whose
+    CLOCK_MONOTONIC gains `rate` of what passes. What it knows of the server's clock is wrong by `error_ns`, which is within BOUND_NS."""
     BOUND_NS, WANDER_PPB = 300000, 15000
 
-    def __init__(self, *arguments, wrong=0, rate=0, error_ns=0, **more):
+    def __init__(self, *arguments, wrong=0, rate=0, error_ns=0, set_at=0, set_by=0, **more):
         super().__init__(*arguments, **more)
+        self.set_at, self.set_by = set_at, set_by
         self.wrong, self.rate, self.error_ns, self.begin = wrong, rate, error_ns, self.start
         self.start += wrong  # of rows: as it tells it
 
@@ -124,8 +125,9 @@ class Skewed(Host):
 
     def clock(self, ns):
         at = self.monotonic(ns)
+        wall = (self.start - self.first + (self.set_by if ns >= self.set_at else 0)) * 10**9
         return (f"{self.key}\tch1\t{at}\t{self.told(ns)}\t{ns - at + self.error_ns}\t{int(-self.rate * 1e9)}\t{self.BOUND_NS}\t{self.WANDER_PPB}"
-                f"\t{self.BOUND_NS}\t{at}\n")
+                f"\t{self.BOUND_NS}\t{wall}\t{at}\n")
 
     def kernel(self, gpu, stream, name, start, end, number):
         """An op: launched 50 µs before it starts."""

@@ -62,7 +62,7 @@ def ctl(server, *arguments, database=DATABASE, password=clickhouse.PASSWORD):
 class Fleet:
     """What must hold on every server. `start` is the minute in which the made-up hosts begin."""
     cluster, settings = (), {}
-    STEPS = ["001-tables.sql", "002-clocks-and-ops.sql", "003-requests.sql", "004-communicators.sql"]
+    STEPS = ["001-tables.sql", "002-clocks-and-ops.sql", "003-requests.sql", "004-communicators.sql", "005-wall-clocks.sql"]
 
     @classmethod
     def setUpClass(cls):
@@ -86,7 +86,7 @@ class Fleet:
                 ("loss", f"{at}\t{now - 120}\t99\tring-full\t24\t1\t2\t5\n"),
                 ("incident", f"{host.key}\toom\t1\t{now - 50}\t1002\t2\t77\t{(host.first - host.start + now - 50) * 10**9}\t2\t4096"
                              "\tcuMemAlloc_v2 found no memory\t5\n"),
-                ("clock", f"{host.key}\tch1\t{host.first * 10**9}\t{host.start}\t{(host.start - host.first) * 10**9}\t0\t300000\t15000\t300000\t5\n")):
+                ("clock", f"{host.key}\tch1\t{host.first * 10**9}\t{host.start}\t{(host.start - host.first) * 10**9}\t0\t300000\t15000\t300000\t0\t5\n")):
             fleet_hosts.insert(cls.server, DATABASE, table, row, **cls.settings)
         cls.communicators(hosts[6:])
         cls.settle()
@@ -301,7 +301,8 @@ class Fleet:
 
     def train(self, job, hosts, begin_ns, clocks=True, **more):
         """Inserts what hosts that train have sent; gives when each rank left each collective."""
-        self.assertEqual(ctl(self.server, "init", *self.cluster, database=TRACED).code, 0)
+        made = ctl(self.server, "init", *self.cluster, database=TRACED)
+        self.assertEqual(made.code, 0, made.err)
         rows, ends = fleet_hosts.train(hosts, begin_ns, STEPS, **more)
         text = {"op": rows, "clock": "".join(host.clock(ns) for host in hosts for ns in self.known(host, begin_ns))}
         for host in hosts:
@@ -351,7 +352,8 @@ class Fleet:
         """What hosts tell whose wall clocks are wrong is put where it belongs."""
         begin = (self.start + 240) * 10**9
         hosts = [fleet_hosts.Skewed(number, 3, self.start, 2, name=f"told-{number}", job="told", slow={2: 1.15}, wrong=wrong, rate=rate)
-                 for number, (wrong, rate) in enumerate(((0, 0), (-700, 40e-6), (0, -60e-6)))]
+                 for number, (wrong, rate) in enumerate(((0, 0), (-700, 40e-6)))]
+        hosts.append(fleet_hosts.Skewed(2, 3, self.start, 2, name="told-2", job="told", slow={2: 1.15}, rate=-60e-6, set_at=begin, set_by=-5))
         self.train("told", hosts, begin, together=False)
         fleet_hosts.fill(self.server, TRACED, hosts, MINUTES, **self.settings)
         host, at = hosts[1], begin + 2 * 10**9 + 123
@@ -375,6 +377,14 @@ class Fleet:
         rows = {row["host"]: row for row in query("clocks") if row["host"].startswith("told")}
         self.assertEqual({name: round(row["add_ns"] / 1e9) for name, row in rows.items()}, {"told-0": 0, "told-1": 700, "told-2": 0})
         self.assertEqual((rows["told-1"]["drift_ppm"], rows["told-1"]["bound_ns"], rows["told-1"]["server"]), (-40, host.BOUND_NS, "ch1"))
+        # Rows keep their times when a wall clock is set, so that is told beside them.
+        self.assertEqual({name: round(row["wall_ns"] / 1e9) for name, row in rows.items()}, {"told-0": 0, "told-1": -700, "told-2": -5})
+        self.assertEqual([row["jumped"] for name, row in rows.items() if name != "told-2"], [None, None])
+        self.assertAlmostEqual(rows["told-2"]["jump_ns"] / 1e9, -5, delta=0.01)
+        self.assertAlmostEqual(rows["told-2"]["jumped"] / 1e9, begin / 1e9 + 1, delta=0.01)
+        # Of a shipper that does not tell its wall clock, nothing is said.
+        [row] = [row for row in self.query("clocks") if row["host"] == self.hosts[0].name]
+        self.assertEqual((row["wall_ns"], row["jump_ns"], row["jumped"]), (None, None, None))
 
     def test_export_refusals(self):
         path = os.path.join(self.server.directory, "nothing")
@@ -395,12 +405,27 @@ class Fleet:
                 self.server.ask(f"DROP TABLE upgraded.{name}{on}")
         self.server.ask(f"ALTER TABLE upgraded.version{'_local' if on else ''}{on} DELETE WHERE version > 1")
         wait_for("version 1", lambda: self.server.rows("SELECT max(version) FROM upgraded.version") == [["1"]])
-        self.refused(ctl(self.server, "query", "hosts", database="upgraded"), "has version 1, and this tsctl asks version 4: run 'tsctl fleet init'")
+        self.refused(ctl(self.server, "query", "hosts", database="upgraded"), "has version 1, and this tsctl asks version 5: run 'tsctl fleet init'")
         again = ctl(self.server, "init", *self.cluster, database="upgraded")
         self.assertEqual((again.code, re.findall("applied (.*)", again.out)), (0, self.STEPS[1:]), again.err)
         self.assertEqual(self.server.rows("SELECT host FROM upgraded.host"), [["gpu-00001"]])
         for table in ("op", "clock", "request", "collective"):
             self.assertEqual(self.server.rows(f"SELECT count() FROM upgraded.{table}"), [["0"]])
+        self.add_a_column_again(on)
+
+    def add_a_column_again(self, on):
+        """To a table that has rows; and where a step was interrupted, not twice."""
+        host = fleet_hosts.Skewed(1, 1, self.start)
+        fleet_hosts.insert(self.server, "upgraded", "clock", host.clock(self.start * 10**9), **self.settings)
+        for tables in ((f"clock_local{on}", "clock"), ("clock",), ()) if on else (("clock",), ()):
+            for table in tables:
+                self.server.ask(f"ALTER TABLE upgraded.{table} DROP COLUMN wall_offset_ns")
+            self.server.ask(f"ALTER TABLE upgraded.version{'_local' if on else ''}{on} DELETE WHERE version > 4")
+            wait_for("version 4", lambda: self.server.rows("SELECT max(version) FROM upgraded.version") == [["4"]])
+            again = ctl(self.server, "init", *self.cluster, database="upgraded")
+            self.assertEqual((again.code, re.findall("applied (.*)", again.out)), (0, self.STEPS[4:]), again.err)
+            self.settle()
+            self.assertEqual(self.server.rows("SELECT host, wall_offset_ns FROM upgraded.clock"), [["gpu-00001", "0"]])
 
     def test_window(self):
         """Hosts that have such processes are asked, and no others."""
@@ -565,7 +590,7 @@ class Node(Fleet, unittest.TestCase):
     def test_newer(self):
         self.assertEqual(self.init("newer").code, 0)
         self.server.ask("INSERT INTO newer.version VALUES (99, now(), 'tsctl 9')")
-        self.refused(self.init("newer"), "has version 99, and this tsctl knows 4")
+        self.refused(self.init("newer"), "has version 99, and this tsctl knows 5")
 
     def test_no_clickhouse(self):
         class Other(http.server.BaseHTTPRequestHandler):

@@ -192,8 +192,13 @@ class Cluster(unittest.TestCase):
             shutil.rmtree(host.state)  # nor does it know what it told before
             [row] = fleet_stores.query(self.server, "clocks", "--host", "clock")
             self.assertAlmostEqual(row["add_ns"] / 1e9, 3600, delta=1.5)
+            self.assertEqual((round(row["wall_ns"] / 1e9), row["jumped"]), (0, None))
             [[times]] = self.server.rows("SELECT uniqExact(time) FROM shipped.rollup WHERE host = 'clock'")
             self.assertEqual(int(times), 1)
+            if ahead > 0:
+                self.ended(host.start("--once", prefix=["env", shift, "TS_SHIFTED_S=90"]))
+                [row] = fleet_stores.query(self.server, "clocks", "--host", "clock")
+                self.assertEqual((round(row["wall_ns"] / 1e9), round(row["jump_ns"] / 1e9)), (90, 90))
             host.daemon.stop()
 
     # ClickHouse keeps 30 MiB free for merges.

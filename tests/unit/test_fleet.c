@@ -33,6 +33,14 @@ static const struct source step = {
 	"SETTINGS non_replicated_deduplication_window = 10000;\n",
 };
 
+static const struct source later = {
+	"002-later",
+	"-- More of it.\n"
+	"ALTER TABLE work\n"
+	"\tADD COLUMN place LowCardinality(String),\n"
+	"\tADD COLUMN offset_ns Int64 CODEC(Delta(8), LZ4);\n",
+};
+
 struct said {
 	char text[4][1024];
 	size_t count;
@@ -84,13 +92,49 @@ static void test_old_cluster(void **state)
 		strstr(said.text[1], "Distributed(gpus, fleet, work_local, cityHash64(host))"));
 }
 
+static void test_columns_are_added(void **state)
+{
+	_cleanup_(schema_done) struct schema found = { 0 };
+	struct schema_target target = { .database = "fleet" };
+	struct said said = { 0 };
+
+	assert_int_equal(schema_statements(&later, &target, say, &said), 0);
+	assert_int_equal(said.count, 2);
+	assert_string_equal(said.text[0],
+			    "ALTER TABLE fleet.work ADD COLUMN place LowCardinality(String)");
+	assert_string_equal(
+		said.text[1],
+		"ALTER TABLE fleet.work ADD COLUMN offset_ns Int64 CODEC(Delta(8), LZ4)");
+
+	/* On a cluster without those that are there, and with the table over all nodes. */
+	assert_int_equal(schema_add(&found, "work_local", "place", "String"), 0);
+	target = (struct schema_target){
+		.database = "fleet", .cluster = "gpus", .old = true, .found = &found
+	};
+	said.count = 0;
+	assert_int_equal(schema_statements(&later, &target, say, &said), 0);
+	assert_int_equal(said.count, 3);
+	assert_string_equal(
+		said.text[0],
+		"ALTER TABLE fleet.work_local ON CLUSTER gpus ADD COLUMN offset_ns Int64");
+	assert_string_equal(said.text[1], "DROP TABLE IF EXISTS fleet.work ON CLUSTER gpus");
+	assert_non_null(
+		strstr(said.text[2], "Distributed(gpus, fleet, work_local, cityHash64(host))"));
+	assert_int_equal(schema_add(&found, "work_local", "offset_ns", "Int64"), 0);
+	assert_int_equal(schema_add(&found, "work", "offset_ns", "Int64"), 0);
+	assert_int_equal(schema_add(&found, "work", "place", "String"), 0);
+	said.count = 0;
+	assert_int_equal(schema_statements(&later, &target, say, &said), 0);
+	assert_int_equal(said.count, 0);
+}
+
 static void test_expected_columns(void **state)
 {
 	const struct schema_target target = { .database = "fleet", .cluster = "gpus", .old = true };
 	_cleanup_(schema_done) struct schema schema = { 0 };
 	size_t found = 0;
 
-	assert_int_equal(schema_expect(1, &target, &schema), 0);
+	assert_int_equal(schema_expect(5, &target, &schema), 0);
 	for (size_t i = 0; i < schema.count; i++) {
 		const struct schema_column *column = &schema.column[i];
 
@@ -105,8 +149,13 @@ static void test_expected_columns(void **state)
 			assert_string_equal(column->type, "UInt64");
 			found++;
 		}
+		if (strcmp(column->table, "clock_local") == 0 &&
+		    strcmp(column->name, "wall_offset_ns") == 0) {
+			assert_string_equal(column->type, "Int64");
+			found++;
+		}
 	}
-	assert_int_equal(found, 2);
+	assert_int_equal(found, 3);
 }
 
 static void test_values(void **state)
@@ -168,6 +217,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_node_of_today),
 		cmocka_unit_test(test_old_cluster),
+		cmocka_unit_test(test_columns_are_added),
 		cmocka_unit_test(test_expected_columns),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_answer),
