@@ -365,10 +365,8 @@ static int check(const struct options *options)
 
 static int run(struct fleet_export *x, const struct options *options)
 {
-	int r = state_need(x->server);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (x->server->number >= STATE_MODERN)
 		x->server->settings = STATE_SELECT_SETTINGS;
 	r = load(x);
@@ -400,7 +398,7 @@ int fleet_export(const struct options *options)
 		return EXIT_USAGE;
 	r = asked_set(&x->asked, options, WINDOW_NS, SLACK_S, LIMIT_QUERY_ROWS + 1);
 	if (r == 0)
-		r = server_open(options, &x->server);
+		r = state_open(options, &x->server);
 	if (r == -EINVAL) {
 		export_done(x);
 		return EXIT_USAGE;

@@ -116,12 +116,10 @@ int fleet_query(const struct options *options, const char *name)
 	r = asked_set(&asked, options, head.window_ns, 0, limit + 1);
 	if (r < 0)
 		return r == -EINVAL ? EXIT_USAGE : complain("Not enough memory");
-	r = server_open(options, &server);
+	r = state_open(options, &server);
 	if (r < 0)
 		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
-	r = state_need(server);
-	if (r == 0)
-		r = ask(server, source, &asked);
+	r = ask(server, source, &asked);
 	if (r == 0)
 		r = rows_write(server->answer, options, name, &head, limit);
 	return r < 0 ? EXIT_FAILED : EXIT_DONE;

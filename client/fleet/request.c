@@ -67,7 +67,10 @@ static int request(struct server *server, const struct asked *asked, const char 
 	if (r == 0)
 		r = statement_ask(server, "request", fills, NULL);
 	server->settings = NULL;
-	if (r == 0)
+	if (r == 0 && hosts == 1)
+		puts("Asked 1 host: with 'windows = yes' it sends its operations within two "
+		     "minutes");
+	else if (r == 0)
 		printf("Asked %" PRIu64 " hosts: those with 'windows = yes' send their operations "
 		       "within two minutes\n",
 		       hosts);
@@ -86,11 +89,9 @@ int fleet_request(const struct options *options)
 	r = asked_set(&asked, options, 0, 0, LIMIT_QUERY_ROWS);
 	if (r < 0)
 		return r == -EINVAL ? EXIT_USAGE : complain("Not enough memory");
-	r = server_open(options, &server);
+	r = state_open(options, &server);
 	if (r < 0)
 		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
-	r = state_need(server);
-	if (r == 0)
-		r = request(server, &asked, seconds);
+	r = request(server, &asked, seconds);
 	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }

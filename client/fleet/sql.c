@@ -12,14 +12,12 @@ int fleet_sql(const struct options *options, const char *statement)
 {
 	_cleanup_(server_freep) struct server *server = NULL;
 	uint64_t limit = options->limit ? options->limit : LIMIT_QUERY_ROWS;
-	int r = server_open(options, &server);
+	int r = state_open(options, &server);
 
 	if (r < 0)
 		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
-	r = state_need(server);
 	server->settings = "&readonly=1";
-	if (r == 0)
-		r = server_ask(server, statement);
+	r = server_ask(server, statement);
 	if (r == 0)
 		r = rows_write(server->answer, options, "sql", NULL, limit);
 	return r < 0 ? EXIT_FAILED : EXIT_DONE;

@@ -159,7 +159,7 @@ int state_check(const struct server *server, const struct state *state,
 	return compare(server, state, &wanted, &newest, target->found);
 }
 
-int state_need(struct server *server)
+static int need(struct server *server)
 {
 	struct state state;
 	int r = state_read(server, &state);
@@ -179,4 +179,11 @@ int state_need(struct server *server)
 	}
 	server->database_used = true;
 	return 0;
+}
+
+int state_open(const struct options *options, struct server **ret)
+{
+	int r = server_open(options, ret);
+
+	return r < 0 ? r : need(*ret);
 }

@@ -31,8 +31,8 @@ int state_columns(struct server *server, struct schema *ret);
 int state_check(const struct server *server, const struct state *state,
 		const struct schema_target *target);
 
-/* Reads the state for a query. -ENOENT, and the reason is printed: the database has no tables of a
- * fleet, or those of an older version. */
-int state_need(struct server *server);
+/* Opens the server whose tables are asked. -EINVAL: what was given is wrong; -ENOENT: the database
+ * has no tables of a fleet, or those of an older version; it is printed. */
+int state_open(const struct options *options, struct server **ret);
 
 #endif

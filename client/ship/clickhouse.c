@@ -5,22 +5,20 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/ship/tables.h"
+#include "client/ship/why.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
-#include "core/base/utf8.h"
 
 #define CONNECT_S	   10L
 #define SILENCE_S	   60L /* without a byte */
 #define REQUEST_S	   300L
 #define ANSWER_MAX	   (256u << 10) /* the columns of all tables are 10 KiB */
-#define WHY_BYTES	   1024
-#define SAID_BYTES	   300 /* of what the server says */
+#define SAID_BYTES	   300		/* of what the server says */
 
 #define WALL_OFFSET_MAX_NS (INT64_MAX / 2) /* year 2116; times of a host are added to it */
 
@@ -57,19 +55,6 @@ struct clickhouse {
 	int fd;
 	uint64_t from, at, left;
 };
-
-__attribute__((format(printf, 3, 4))) static int fail(struct clickhouse *server, int error,
-						      const char *format, ...)
-{
-	char text[WHY_BYTES / 3];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
-	va_end(ap);
-	utf8_visible(server->why, text, strlen(text));
-	return error;
-}
 
 const char *clickhouse_why(const struct clickhouse *server)
 {
@@ -224,18 +209,20 @@ static int explain_curl(struct clickhouse *server, CURLcode code)
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_CACERT_BADFILE:
-		return fail(server, -EKEYREJECTED, "The certificate of %s is not trusted: %s", url,
-			    said);
+		return why_fail(server->why, -EKEYREJECTED,
+				"The certificate of %s is not trusted: %s", url, said);
 	case CURLE_SSL_CERTPROBLEM:
-		return fail(server, -EKEYREJECTED, "Our own certificate or key cannot be used: %s",
-			    said);
+		return why_fail(server->why, -EKEYREJECTED,
+				"Our own certificate or key cannot be used: %s", said);
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_CONNECT:
-		return fail(server, -ECONNREFUSED, "No server answers at %s: %s", url, said);
+		return why_fail(server->why, -ECONNREFUSED, "No server answers at %s: %s", url,
+				said);
 	case CURLE_OPERATION_TIMEDOUT:
-		return fail(server, -ETIMEDOUT, "The server at %s does not answer in time", url);
+		return why_fail(server->why, -ETIMEDOUT, "The server at %s does not answer in time",
+				url);
 	default:
-		return fail(server, -EIO, "The connection to %s failed: %s", url, said);
+		return why_fail(server->why, -EIO, "The connection to %s failed: %s", url, said);
 	}
 }
 
@@ -264,33 +251,38 @@ static int explain_answer(struct clickhouse *server, long status)
 	case CODE_WRONG_PASSWORD:
 	case CODE_PASSWORD:
 	case CODE_AUTHENTICATION:
-		return fail(server, -EACCES, "%s does not accept user '%s' with this password", url,
-			    server->settings->user);
+		return why_fail(server->why, -EACCES,
+				"%s does not accept user '%s' with this password", url,
+				server->settings->user);
 	case CODE_ACCESS:
 	case CODE_READ_ONLY:
-		return fail(server, -EACCES, "User '%s' may not insert at %s: %s",
-			    server->settings->user, url, said(server, text));
+		return why_fail(server->why, -EACCES, "User '%s' may not insert at %s: %s",
+				server->settings->user, url, said(server, text));
 	case CODE_NO_DATABASE:
 	case CODE_NO_TABLE:
 	case CODE_NO_COLUMN:
-		return fail(server, -ENOENT,
-			    "The tables at %s are not ours, run 'tsctl fleet init': %s", url,
-			    said(server, text));
+		return why_fail(server->why, -ENOENT,
+				"The tables at %s are not ours, run 'tsctl fleet init': %s", url,
+				said(server, text));
 	case CODE_NOT_ENOUGH_SPACE:
-		return fail(server, -ENOSPC, "The disk of %s is full: %s", url, said(server, text));
+		return why_fail(server->why, -ENOSPC, "The disk of %s is full: %s", url,
+				said(server, text));
 	default:
 		break;
 	}
 	/* Which of its errors that is depends on what it was about to write. */
 	if (strstr(server->answer, "No space left on device"))
-		return fail(server, -ENOSPC, "The disk of %s is full: %s", url, said(server, text));
+		return why_fail(server->why, -ENOSPC, "The disk of %s is full: %s", url,
+				said(server, text));
 	if (status == 401 || status == 403)
-		return fail(server, -EACCES, "%s does not accept user '%s' with this password", url,
-			    server->settings->user);
+		return why_fail(server->why, -EACCES,
+				"%s does not accept user '%s' with this password", url,
+				server->settings->user);
 	if (!code)
-		return fail(server, -EPROTO,
-			    "%s answers with HTTP status %ld: it is not ClickHouse", url, status);
-	return fail(server, -EREMOTEIO, "%s says: %s", url, said(server, text));
+		return why_fail(server->why, -EPROTO,
+				"%s answers with HTTP status %ld: it is not ClickHouse", url,
+				status);
+	return why_fail(server->why, -EREMOTEIO, "%s says: %s", url, said(server, text));
 }
 
 /* The answer is in server->answer. */
@@ -346,7 +338,7 @@ int clickhouse_wall_offset(struct clickhouse *server, const char *boot_id, int64
 		     " ORDER BY told_ns DESC LIMIT 1",
 		     server->settings->database, host, boot) < 0) {
 		statement = NULL;
-		return fail(server, -ENOMEM, "Not enough memory");
+		return why_fail(server->why, -ENOMEM, "Not enough memory");
 	}
 	r = ask(server, statement);
 	if (r < 0)
@@ -374,14 +366,14 @@ int clickhouse_request(struct clickhouse *server, uint64_t after, struct clickho
 		    " AND time <= now() FORMAT TabSeparatedRaw",
 		    server->settings->database, host, after, SETTINGS_WINDOW_MAX_S) < 0) {
 		statement = NULL;
-		return fail(server, -ENOMEM, "Not enough memory");
+		return why_fail(server->why, -ENOMEM, "Not enough memory");
 	}
 	r = ask(server, statement);
 	if (r < 0)
 		return r;
 	if (sscanf(server->answer, "%" SCNd64 "\t%" SCNd64, &seconds, &time) != 2)
-		return fail(server, -EPROTO, "%s does not say what is asked for",
-			    clickhouse_url(server));
+		return why_fail(server->why, -EPROTO, "%s does not say what is asked for",
+				clickhouse_url(server));
 	if (seconds > SETTINGS_WINDOW_MAX_S)
 		seconds = SETTINGS_WINDOW_MAX_S;
 	ret->seconds = seconds < 0 ? 0 : (uint64_t)seconds;
@@ -406,8 +398,8 @@ int clickhouse_time(struct clickhouse *server, struct offset_exchange *ret,
 		return r;
 	if (sscanf(server->answer, "%" SCNd64 "\t%n", &told, &at) != 1 || !at || told < 0 ||
 	    told > (exact ? INT64_MAX / 2 : UINT32_MAX))
-		return fail(server, -EPROTO, "%s does not say what time it is",
-			    clickhouse_url(server));
+		return why_fail(server->why, -EPROTO, "%s does not say what time it is",
+				clickhouse_url(server));
 	snprintf(name, OFFSET_SERVER_BYTES, "%.*s", (int)strcspn(server->answer + at, "\n"),
 		 server->answer + at);
 	ret->from_ns = exact ? told : told * (int64_t)NS_PER_S;
@@ -455,12 +447,12 @@ static int check_column(struct clickhouse *server, const struct table *table, co
 	int r = find_column(server->answer, table->name, name, type);
 
 	if (r == -ENOENT)
-		return fail(server, r, "%s has no %s.%s.%s: run 'tsctl fleet init'",
-			    clickhouse_url(server), database, table->name, name);
+		return why_fail(server->why, r, "%s has no %s.%s.%s: run 'tsctl fleet init'",
+				clickhouse_url(server), database, table->name, name);
 	if (r > 0)
-		return fail(server, -ENOENT,
-			    "%s.%s.%s at %s is not %s: somebody changed the table by hand",
-			    database, table->name, name, clickhouse_url(server), type);
+		return why_fail(server->why, -ENOENT,
+				"%s.%s.%s at %s is not %s: somebody changed the table by hand",
+				database, table->name, name, clickhouse_url(server), type);
 	return 0;
 }
 
@@ -474,7 +466,7 @@ static int check_tables(struct clickhouse *server)
 		     " FORMAT TabSeparatedRaw",
 		     server->settings->database) < 0) {
 		statement = NULL;
-		return fail(server, -ENOMEM, "Not enough memory");
+		return why_fail(server->why, -ENOMEM, "Not enough memory");
 	}
 	r = ask(server, statement);
 	for (size_t i = 0; r == 0 && i < tables_count; i++) {
@@ -501,7 +493,8 @@ static int check_version(struct clickhouse *server)
 	if (r < 0)
 		return r;
 	if (sscanf(server->answer, "%4d.%3d", &major, &minor) != 2)
-		return fail(server, -EPROTO, "%s is not ClickHouse", clickhouse_url(server));
+		return why_fail(server->why, -EPROTO, "%s is not ClickHouse",
+				clickhouse_url(server));
 	server->version = major * 1000 + minor;
 	return 0;
 }
@@ -557,7 +550,7 @@ int clickhouse_insert(struct clickhouse *server, const struct parcel *parcel,
 	int r;
 
 	if (!url)
-		return fail(server, -ENOMEM, "Not enough memory");
+		return why_fail(server->why, -ENOMEM, "Not enough memory");
 	encoding.data =
 		(char *)(parcel->compression == COMPRESSION_ZSTD ? "Content-Encoding: zstd"
 								 : "Content-Encoding: gzip");

@@ -60,7 +60,7 @@ int jobs_ask(struct source *source, const char *patterns, uint32_t boot, struct 
 	struct asking asking = { patterns, ret };
 	int r = 1;
 
-	*ret = (struct jobs){ .all = strcmp(patterns, JOBS_ALL) == 0 };
+	*ret = (struct jobs){ .all = strcmp(patterns, SETTINGS_JOBS_ALL) == 0 };
 	while (r > 0 && !ret->all) {
 		r = source_ask(source, "ship-job", &about, take_process, &asking);
 		if (ret->count)

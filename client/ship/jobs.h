@@ -10,8 +10,6 @@
 
 #include "client/ship/source.h"
 
-#define JOBS_ALL "*"
-
 struct jobs {
 	bool all;
 	struct jobs_process {

@@ -129,7 +129,7 @@ static int run(const struct arguments *arguments, struct settings *settings)
 
 static int start(const struct arguments *arguments)
 {
-	char why[SETTINGS_WHY_BYTES] = "";
+	char why[WHY_BYTES] = "";
 	struct settings settings;
 	/* A window is sent for somebody who waits for it, in place of tsctl. */
 	int status = arguments->window_ns ? EXIT_FAILURE : EXIT_SETTINGS;

@@ -28,6 +28,21 @@ struct boots {
 	uint64_t now_ns; /* of the last one, which is the current one */
 };
 
+struct parcel_plan plan_start(const struct settings *settings, const struct machine *machine,
+			      const struct offset *offset)
+{
+	struct parcel_plan plan = { .settings = settings,
+				    .machine = machine->id,
+				    .kernel = machine->kernel,
+				    .driver = machine->driver,
+				    .cpus = machine->cpus,
+				    .clock_server = offset->server,
+				    .clock_wall_offset_ns = offset->wall_offset_ns };
+
+	plan.clock_known = offset_estimate(offset, &plan.clock);
+	return plan;
+}
+
 static int take_boot(void *data, const Tracesmith__V1__Row *row)
 {
 	struct boots *boots = data;

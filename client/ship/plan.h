@@ -4,6 +4,7 @@
 
 #include "client/ship/clickhouse.h"
 #include "client/ship/cursor.h"
+#include "client/ship/machine.h"
 #include "client/ship/parcel.h"
 #include "client/ship/source.h"
 
@@ -14,6 +15,10 @@ enum plan_result {
 	PLAN_READY = 0,
 	PLAN_WAIT = 1, /* nothing is to be shipped now */
 };
+
+/* What is about the host and its clock, which is that of the current boot. */
+struct parcel_plan plan_start(const struct settings *settings, const struct machine *machine,
+			      const struct offset *offset);
 
 /* Also of a minute that is not over, if `open`, and of one that has just ended. Fills in the plan
  * but for what is about the host. The cursor moves to the minute that is planned, and gets the sums

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <ini.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/ship/jobs.h"
 #include "client/ship/tables.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
@@ -52,7 +50,7 @@ static const struct row {
 	  "What is not sent, by the names of the fleet's tables, separated by spaces: stack "
 	  "rollup\n"
 	  "work busy collective memory growth price incident loss." },
-	{ "jobs", AT(jobs), JOBS_ALL,
+	{ "jobs", AT(jobs), SETTINGS_JOBS_ALL,
 	  "Jobs whose processes are sent, separated by spaces. * stands for any text, ? for one\n"
 	  "character, and - for the processes that belong to no job." },
 };
@@ -65,16 +63,6 @@ struct reading {
 	char *why;
 	int error;
 };
-
-__attribute__((format(printf, 3, 4))) static int fail(char *why, int error, const char *format, ...)
-{
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(why, SETTINGS_WHY_BYTES, format, ap);
-	va_end(ap);
-	return error;
-}
 
 static char **place(struct settings *settings, const struct row *row)
 {
@@ -132,8 +120,8 @@ static int on_setting(void *data, const char *section, const char *key, const ch
 		reading->error = set_or_add(reading, find(key), value);
 		return 1;
 	}
-	reading->error = fail(reading->why, -EINVAL, "There is no setting '%s%s%s'", section,
-			      *section ? "." : "", key);
+	reading->error = why_fail(reading->why, -EINVAL, "There is no setting '%s%s%s'", section,
+				  *section ? "." : "", key);
 	return 1;
 }
 
@@ -146,10 +134,11 @@ static char *read_line(char *line, int size, void *data)
 	reading->line++;
 	if (!got || strchr(line, '\n') || feof(reading->file))
 		return got;
-	fail(reading->why, -EINVAL,
-	     "Line %d is longer than %d bytes: a list may stand in several lines, with a space at "
-	     "the start of each but the first",
-	     reading->line, size - 2);
+	why_fail(reading->why, -EINVAL,
+		 "Line %d is longer than %d bytes: a list may stand in several lines, with a space "
+		 "at "
+		 "the start of each but the first",
+		 reading->line, size - 2);
 	reading->error = -EINVAL;
 	return NULL;
 }
@@ -166,23 +155,24 @@ static int take_urls(struct settings *settings, char *why)
 			continue;
 		if ((strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) ||
 		    !host[3] || strchr("/:?", host[3]))
-			return fail(why, -EINVAL,
-				    "url needs http:// or https:// and a host (got '%s')", url);
+			return why_fail(why, -EINVAL,
+					"url needs http:// or https:// and a host (got '%s')", url);
 		if (strpbrk(host, "@?#"))
-			return fail(why, -EINVAL,
-				    "url must not have a user or parameters: there are settings "
-				    "for them");
+			return why_fail(
+				why, -EINVAL,
+				"url must not have a user or parameters: there are settings "
+				"for them");
 		if (settings->url_count == SETTINGS_URLS_MAX)
-			return fail(why, -EINVAL, "url has more than %d servers",
-				    SETTINGS_URLS_MAX);
+			return why_fail(why, -EINVAL, "url has more than %d servers",
+					SETTINGS_URLS_MAX);
 		if (url[size - 1] == '/')
 			url[size - 1] = '\0';
 		settings->urls[settings->url_count++] = url;
 	}
 	return settings->url_count ? 0
-				   : fail(why, -EINVAL,
-					  "There is no url: set the one of a "
-					  "ClickHouse server");
+				   : why_fail(why, -EINVAL,
+					      "There is no url: set the one of a "
+					      "ClickHouse server");
 }
 
 static int take_compression(struct settings *settings, char *why)
@@ -195,8 +185,8 @@ static int take_compression(struct settings *settings, char *why)
 		settings->compression = (enum compression)i;
 		return 0;
 	}
-	return fail(why, -EINVAL, "compression needs gzip, zstd or none (got '%s')",
-		    settings->compression_name);
+	return why_fail(why, -EINVAL, "compression needs gzip, zstd or none (got '%s')",
+			settings->compression_name);
 }
 
 /* systemd's credentials may have an access control list, whose mask stands where the group's mode
@@ -217,19 +207,20 @@ static int read_secret(const char *path, const char *what, char *ret, char *why)
 	ssize_t size;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return fail(why, -errno, "Cannot read the %s in %s: %s", what, path,
-			    strerror(errno));
+		return why_fail(why, -errno, "Cannot read the %s in %s: %s", what, path,
+				strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return fail(why, -EINVAL, "%s is no file", path);
+		return why_fail(why, -EINVAL, "%s is no file", path);
 	if (st.st_mode & 077 && !is_credential(path))
-		return fail(why, -EPERM, "Others may use the %s in %s (mode %04o): chmod 0600 it",
-			    what, path, st.st_mode & 07777);
+		return why_fail(why, -EPERM,
+				"Others may use the %s in %s (mode %04o): chmod 0600 it", what,
+				path, st.st_mode & 07777);
 	if (!ret)
 		return 0;
 	size = read(fd, ret, SETTINGS_SECRET_MAX - 1);
 	if (size < 0)
-		return fail(why, -errno, "Cannot read the %s in %s: %s", what, path,
-			    strerror(errno));
+		return why_fail(why, -errno, "Cannot read the %s in %s: %s", what, path,
+				strerror(errno));
 	ret[size] = '\0';
 	ret[strcspn(ret, "\r\n")] = '\0';
 	return 0;
@@ -244,12 +235,12 @@ static int take_files(struct settings *settings, char *why)
 	if (r == 0 && *settings->key_file)
 		r = read_secret(settings->key_file, "key", NULL, why);
 	if (r == 0 && !*settings->key_file != !*settings->certificate_file)
-		r = fail(why, -EINVAL, "certificate_file and key_file need each other");
+		r = why_fail(why, -EINVAL, "certificate_file and key_file need each other");
 	if (r == 0 && *settings->certificate_file)
 		r = read_secret(settings->certificate_file, "certificate", NULL, why);
 	if (r == 0 && *settings->ca_file && access(settings->ca_file, R_OK) < 0)
-		r = fail(why, -errno, "Cannot read the certificates in %s: %s", settings->ca_file,
-			 strerror(errno));
+		r = why_fail(why, -errno, "Cannot read the certificates in %s: %s",
+			     settings->ca_file, strerror(errno));
 	return r;
 }
 
@@ -260,10 +251,10 @@ static int take_host(struct settings *settings, char *why)
 	if (*settings->host)
 		return 0;
 	if (gethostname(name, sizeof(name) - 1) < 0 || !*name)
-		return fail(why, -EINVAL, "This host has no name: set host");
+		return why_fail(why, -EINVAL, "This host has no name: set host");
 	free(settings->host);
 	settings->host = strdup(name);
-	return settings->host ? 0 : fail(why, -ENOMEM, "Not enough memory");
+	return settings->host ? 0 : why_fail(why, -ENOMEM, "Not enough memory");
 }
 
 static int take_name(const struct settings *settings, char *why)
@@ -272,8 +263,8 @@ static int take_name(const struct settings *settings, char *why)
 
 	if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 					"0123456789")])
-		return fail(why, -EINVAL,
-			    "database needs a name of letters, digits and _ (got '%s')", name);
+		return why_fail(why, -EINVAL,
+				"database needs a name of letters, digits and _ (got '%s')", name);
 	return 0;
 }
 
@@ -282,7 +273,7 @@ static int take_windows(struct settings *settings, char *why)
 	settings->windows = strcmp(settings->windows_text, "yes") == 0;
 	if (settings->windows || strcmp(settings->windows_text, "no") == 0)
 		return 0;
-	return fail(why, -EINVAL, "windows needs yes or no (got '%s')", settings->windows_text);
+	return why_fail(why, -EINVAL, "windows needs yes or no (got '%s')", settings->windows_text);
 }
 
 static int take_left_out(struct settings *settings, char *why)
@@ -299,15 +290,17 @@ static int take_left_out(struct settings *settings, char *why)
 			return 0;
 		table = tables_find(name, (size_t)size);
 		if (!table || table->flags & TABLE_OPS)
-			return fail(why, -EINVAL,
-				    "leave_out knows no '%.*s': see tracesmith-ship --print-config "
-				    "for what may be left out",
-				    size, name);
+			return why_fail(
+				why, -EINVAL,
+				"leave_out knows no '%.*s': see tracesmith-ship --print-config "
+				"for what may be left out",
+				size, name);
 		if (table->flags & TABLE_NEEDED)
-			return fail(why, -EINVAL,
-				    "leave_out cannot have %s: the other rows mean nothing without "
-				    "host, process, device and clock",
-				    table->name);
+			return why_fail(
+				why, -EINVAL,
+				"leave_out cannot have %s: the other rows mean nothing without "
+				"host, process, device and clock",
+				table->name);
 		settings->left_out |= tables_bit(table);
 	}
 }
@@ -316,11 +309,11 @@ static int take_jobs(const struct settings *settings, char *why)
 {
 	if (settings->jobs[strspn(settings->jobs, SETTINGS_SEPARATORS)])
 		return 0;
-	return fail(why, -EINVAL, "jobs needs a pattern: " JOBS_ALL " for all of them");
+	return why_fail(why, -EINVAL,
+			"jobs needs a pattern: " SETTINGS_JOBS_ALL " for all of them");
 }
 
-int settings_read(const char *path, const char *socket, struct settings *ret,
-		  char why[SETTINGS_WHY_BYTES])
+int settings_read(const char *path, const char *socket, struct settings *ret, char why[WHY_BYTES])
 {
 	struct reading reading = { .settings = ret, .why = why };
 	int line, r = 0;
@@ -329,22 +322,22 @@ int settings_read(const char *path, const char *socket, struct settings *ret,
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(rows); i++)
 		r = set(ret, &rows[i], rows[i].value);
 	if (r < 0)
-		return fail(why, r, "Not enough memory");
+		return why_fail(why, r, "Not enough memory");
 	reading.file = fopen(path, "re");
 	if (!reading.file)
-		return fail(why, -ENOENT, "Cannot read the settings in %s: %s", path,
-			    strerror(errno));
+		return why_fail(why, -ENOENT, "Cannot read the settings in %s: %s", path,
+				strerror(errno));
 	line = ini_parse_stream(read_line, &reading, on_setting, &reading);
 	fclose(reading.file);
 	if (reading.error)
 		return reading.error;
 	if (line > 0)
-		return fail(why, -EINVAL, "Line %d of %s is no setting", line, path);
+		return why_fail(why, -EINVAL, "Line %d of %s is no setting", line, path);
 	if (socket && set(ret, find("socket"), socket) < 0)
-		return fail(why, -ENOMEM, "Not enough memory");
+		return why_fail(why, -ENOMEM, "Not enough memory");
 	if (units_parse_count(ret->quorum_text, &ret->quorum) < 0 || ret->quorum > QUORUM_MAX)
-		return fail(why, -EINVAL, "quorum needs a number from 0 to %d (got '%s')",
-			    QUORUM_MAX, ret->quorum_text);
+		return why_fail(why, -EINVAL, "quorum needs a number from 0 to %d (got '%s')",
+				QUORUM_MAX, ret->quorum_text);
 	r = take_windows(ret, why);
 	if (r == 0)
 		r = take_left_out(ret, why);

@@ -7,12 +7,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "client/ship/why.h"
+
 #define SETTINGS_PATH	    "/etc/tracesmith/ship.conf"
 #define SETTINGS_URLS_MAX   16
-#define SETTINGS_WHY_BYTES  512
 #define SETTINGS_SECRET_MAX 1024
 #define SETTINGS_LINE_BYTES 200 /* of the file, as its parser has it */
 #define SETTINGS_SEPARATORS " \t,|"
+#define SETTINGS_JOBS_ALL   "*"
 /* Of single operations that are sent at once. */
 #define SETTINGS_WINDOW_MAX_S 600
 
@@ -35,8 +37,7 @@ struct settings {
 
 /* Reads the file, and the files that it names; `socket`: instead of its own, NULL: none. -EINVAL
  * and others: `why` says what is wrong. Free it in any case. */
-int settings_read(const char *path, const char *socket, struct settings *ret,
-		  char why[SETTINGS_WHY_BYTES]);
+int settings_read(const char *path, const char *socket, struct settings *ret, char why[WHY_BYTES]);
 void settings_done(struct settings *settings);
 /* The names of the tables that are left out, with spaces between. */
 void settings_left_out(const struct settings *settings, char *ret, size_t size);

@@ -140,7 +140,7 @@ int ship_new(const struct settings *settings, const char *state, const char *sta
 	ship->settings = settings;
 	ship->status_path = status;
 	settings_left_out(settings, ship->status.left_out, sizeof(ship->status.left_out));
-	if (strcmp(settings->jobs, JOBS_ALL) != 0)
+	if (strcmp(settings->jobs, SETTINGS_JOBS_ALL) != 0)
 		snprintf(ship->status.jobs, sizeof(ship->status.jobs), "%s", settings->jobs);
 	ship->folder = -1;
 	ship->retry_s = RETRY_FIRST_S;
@@ -206,13 +206,7 @@ static int explain(struct ship *ship, int error)
 
 static int make_parcel(struct ship *ship, bool open)
 {
-	struct parcel_plan plan = { .settings = ship->settings,
-				    .machine = ship->machine.id,
-				    .kernel = ship->machine.kernel,
-				    .driver = ship->machine.driver,
-				    .cpus = ship->machine.cpus,
-				    .clock_server = ship->offset.server,
-				    .clock_wall_offset_ns = ship->offset.wall_offset_ns };
+	struct parcel_plan plan = plan_start(ship->settings, &ship->machine, &ship->offset);
 	int r = open_source(ship);
 
 	if (r < 0)
@@ -228,8 +222,7 @@ static int make_parcel(struct ship *ship, bool open)
 	if (r == PLAN_WAIT)
 		return 1;
 	plan.version = ship->source.connection.hello.version;
-	/* What is known of the clock is about this boot. */
-	plan.clock_known = plan.current && offset_estimate(&ship->offset, &plan.clock);
+	plan.clock_known &= plan.current;
 	if (r == 0)
 		r = parcel_make(ship->folder, &ship->source, &plan);
 	if (r < 0)

@@ -2,30 +2,15 @@
 #include "client/ship/source.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "core/base/clock.h"
-#include "core/base/utf8.h"
 #include "core/limits.h"
 #include "proto/paths.h"
 
 #define PATIENCE_NS (60 * NS_PER_S) /* twice what the daemon gives a query */
-
-__attribute__((format(printf, 3, 4))) static int fail(struct source *source, int error,
-						      const char *format, ...)
-{
-	char text[SOURCE_WHY_BYTES / 3];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(text, sizeof(text), format, ap);
-	va_end(ap);
-	utf8_visible(source->why, text, strlen(text));
-	return error;
-}
 
 void source_close(struct source *source)
 {
@@ -40,8 +25,9 @@ static int greet(struct source *source)
 	int r = connection_greet(&source->connection, &refused);
 
 	if (r < 0)
-		return fail(source, r, "%s", source->connection.message);
-	return r ? fail(source, -EACCES, "The daemon says: %s", refused->error->message) : 0;
+		return why_fail(source->why, r, "%s", source->connection.message);
+	return r ? why_fail(source->why, -EACCES, "The daemon says: %s", refused->error->message)
+		 : 0;
 }
 
 int source_open(struct source *source, const char *path)
@@ -52,14 +38,15 @@ int source_open(struct source *source, const char *path)
 		return 0;
 	fd = connection_dial(path, SOCK_STREAM, PATIENCE_NS);
 	if (fd == -EACCES || fd == -EPERM)
-		return fail(source, fd,
-			    "No permission to use %s: run tracesmith-ship as root or in the group "
-			    "'" TS_GROUP "'",
-			    path);
+		return why_fail(
+			source->why, fd,
+			"No permission to use %s: run tracesmith-ship as root or in the group "
+			"'" TS_GROUP "'",
+			path);
 	if (fd == -ENOENT || fd == -ECONNREFUSED)
-		return fail(source, fd, "No daemon listens on %s", path);
+		return why_fail(source->why, fd, "No daemon listens on %s", path);
 	if (fd < 0)
-		return fail(source, fd, "Cannot connect to %s: %s", path, strerror(-fd));
+		return why_fail(source->why, fd, "Cannot connect to %s: %s", path, strerror(-fd));
 	connection_init(&source->connection, fd);
 	connection_patience(&source->connection, PATIENCE_NS);
 	source->open = true;
@@ -86,9 +73,10 @@ static int take(struct source *source, const Tracesmith__V1__Reply *reply, sourc
 		*truncated = reply->done->truncated;
 		return 0;
 	case TRACESMITH__V1__REPLY__BODY_ERROR:
-		return fail(source, -EREMOTEIO, "The daemon says: %s", reply->error->message);
+		return why_fail(source->why, -EREMOTEIO, "The daemon says: %s",
+				reply->error->message);
 	default:
-		return fail(source, -EPROTO, "The daemon gave an answer of another kind");
+		return why_fail(source->why, -EPROTO, "The daemon gave an answer of another kind");
 	}
 }
 
@@ -111,13 +99,13 @@ int source_ask(struct source *source, const char *query, const struct source_abo
 	}
 	r = connection_send(&source->connection, &request.base);
 	if (r < 0)
-		fail(source, r, "%s", source->connection.message);
+		why_fail(source->why, r, "%s", source->connection.message);
 	for (int more = r == 0; more > 0;) {
 		_cleanup_(reply_freep) Tracesmith__V1__Reply *reply = NULL;
 
 		r = connection_next(&source->connection, &reply);
 		if (r < 0)
-			fail(source, r, "%s", source->connection.message);
+			why_fail(source->why, r, "%s", source->connection.message);
 		else
 			r = take(source, reply, row, data, &truncated);
 		more = r;

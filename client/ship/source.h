@@ -8,13 +8,12 @@
 #include <stdint.h>
 
 #include "client/library/connection.h"
-
-#define SOURCE_WHY_BYTES 512
+#include "client/ship/why.h"
 
 struct source {
 	struct connection connection;
 	bool open;
-	char why[SOURCE_WHY_BYTES];
+	char why[WHY_BYTES];
 };
 
 /* A negative errno ends it, and is returned. */

@@ -44,13 +44,7 @@ static int failed(const struct window *window, int error)
 
 static int make(struct window *window, uint64_t length_ns)
 {
-	struct parcel_plan plan = { .settings = window->settings,
-				    .machine = window->machine.id,
-				    .kernel = window->machine.kernel,
-				    .driver = window->machine.driver,
-				    .cpus = window->machine.cpus,
-				    .clock_server = window->offset.server,
-				    .clock_wall_offset_ns = window->offset.wall_offset_ns };
+	struct parcel_plan plan = plan_start(window->settings, &window->machine, &window->offset);
 	int r = plan_window(&window->source, window->server, length_ns, &plan);
 
 	if (r == PLAN_WAIT) {
@@ -61,7 +55,6 @@ static int make(struct window *window, uint64_t length_ns)
 		return failed(window, r);
 	clickhouse_forget_why(window->server);
 	plan.version = window->source.connection.hello.version;
-	plan.clock_known = offset_estimate(&window->offset, &plan.clock);
 	r = parcel_make_unnamed(window->folder, &window->source, &plan, &window->parcel);
 	return r < 0 ? failed(window, r) : 0;
 }

@@ -440,7 +440,7 @@ class Fleet:
         self.assertEqual(asked(), [])
         for arguments, count in ((("--job", "4711"), 6), (("--host", f"{ODD_HOST}1"), 1), (("--job", "4711", "--rank", SLOW), 1)):
             result = ctl(self.server, "window", "--since", "30s", *arguments)
-            self.assertEqual((result.code, f"Asked {count} hosts" in result.out), (0, True), result.out + result.err)
+            self.assertEqual((result.code, f"Asked {count} host{'s' if count > 1 else ''}: " in result.out), (0, True), result.out + result.err)
         told = asked()
         self.assertEqual(set(told), {(host, 30, "default") for host in (*(f"gpu-{n:05}" for n in range(6)), f"{ODD_HOST}1")})
         self.assertIn(len(told), (7, 8))  # in one second, two are one

@@ -159,7 +159,7 @@ static void a_damaged_cursor_is_told(void **state)
 
 static void expect_settings(const char *text, const char *wrong)
 {
-	char path[128], why[SETTINGS_WHY_BYTES] = "";
+	char path[128], why[WHY_BYTES] = "";
 	struct settings settings;
 	int r;
 
@@ -200,7 +200,7 @@ static void settings_are_checked(void **state)
 static void what_is_not_sent_is_a_setting(void **state)
 {
 	_cleanup_(freep) char *listed = NULL;
-	char path[128], why[SETTINGS_WHY_BYTES] = "", text[256];
+	char path[128], why[WHY_BYTES] = "", text[256];
 	struct settings settings;
 	size_t size;
 	FILE *out;
