@@ -78,7 +78,8 @@ static uint64_t now_ms(void)
 	return clock_ns(CLOCK_MONOTONIC) / NS_PER_MS;
 }
 
-/* When the process exits, cupti.c belongs to the exiting thread, and our thread stops. */
+/* When the process exits, cupti.c belongs to the exiting thread, and so do the losses, which two
+ * threads would tell twice; our thread stops. */
 static void cupti_enter(void)
 {
 	__atomic_store_n(&inside_cupti, 1, __ATOMIC_SEQ_CST);
@@ -91,6 +92,13 @@ static void cupti_enter(void)
 static void cupti_leave(void)
 {
 	__atomic_store_n(&inside_cupti, 0, __ATOMIC_SEQ_CST);
+}
+
+static void link_tell_losses(void)
+{
+	cupti_enter();
+	handover_losses();
+	cupti_leave();
 }
 
 static bool link_is_inside(void)
@@ -331,7 +339,7 @@ static void link_stop(void)
 		clean = false;
 	}
 	self.started = false;
-	handover_losses();
+	link_tell_losses();
 	if (!handover_close())
 		self.stranded = true;
 	self.clings = !clean;
@@ -413,7 +421,7 @@ static void link_tick(void)
 	}
 	if ((stacks = light_answer()))
 		link_send(stacks, sizeof(*stacks));
-	handover_losses();
+	link_tell_losses();
 	link_tell_again();
 }
 
