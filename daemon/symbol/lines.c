@@ -8,6 +8,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/list.h"
+#include "core/base/patience.h"
 #include "core/base/quota.h"
 #include "core/model/frame.h"
 #include "daemon/limits.h"
@@ -90,7 +91,7 @@ static struct lines_user *user_of(struct lines *lines, uint32_t uid)
 	user->lines = lines;
 	user->task = (struct helper_task){ .kind = lines->kind,
 					   .uid = uid,
-					   .deadline_ms = LIMIT_LINES_MS,
+					   .deadline_ms = (uint32_t)patience_ms(LIMIT_LINES_MS),
 					   .message = on_answer,
 					   .done = on_answered };
 	list_init(&user->waiting);
