@@ -21,6 +21,7 @@
 
 #include "core/base/cleanup.h"
 #include "daemon/maps/maps.h"
+#include "tests/unit/own_events.h"
 
 #define LIBRARY_PAGES 3
 #define GRACE_MS      50
@@ -99,6 +100,7 @@ static struct maps_config config_default(void)
 		.max_mappings = 256,
 		.max_files = 64,
 		.grace_ms = GRACE_MS,
+		.events = { .open = own_events_open },
 	};
 }
 
