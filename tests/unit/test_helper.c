@@ -253,18 +253,36 @@ static int who_does(struct world *world, uint32_t kind, uint32_t uid)
 	return question.result;
 }
 
+/* Of three helpers the one that did it before; or another one in its place, if it had nothing to do
+ * for so long, on a busy machine, that it was let go. */
+static void expect_again(struct world *world, uint32_t kind, uint32_t uid, const int helper[3],
+			 int nth)
+{
+	struct question question;
+	struct helpers_stats stats;
+
+	assert_int_equal(ask(world, &question, kind, uid, LONG_MS), 0);
+	helpers_stats(world->helpers, &stats);
+	assert_in_range(stats.running, 1, 3);
+	WAIT_UNTIL(world, question.done);
+	for (int i = 0; i < 3; i++)
+		assert_true(i == nth || question.result != helper[i]);
+}
+
 static void what_is_kept_is_for_one_kind_and_user(void **state)
 {
 	struct world *world = *state;
-	int first = who_does(world, KEEP, 1), second = who_does(world, KEEP, 2);
-	int other = who_does(world, ANSWER, 1);
+	int helper[3];
 
-	assert_int_not_equal(first, second);
-	assert_int_not_equal(other, first);
-	assert_int_not_equal(other, second);
-	assert_int_equal(who_does(world, KEEP, 1), first);
-	assert_int_equal(who_does(world, KEEP, 2), second);
-	assert_int_equal(who_does(world, ANSWER, 2), other);
+	helper[0] = who_does(world, KEEP, 1);
+	helper[1] = who_does(world, KEEP, 2);
+	helper[2] = who_does(world, ANSWER, 1);
+	assert_int_not_equal(helper[0], helper[1]);
+	assert_int_not_equal(helper[2], helper[0]);
+	assert_int_not_equal(helper[2], helper[1]);
+	expect_again(world, KEEP, 1, helper, 0);
+	expect_again(world, KEEP, 2, helper, 1);
+	expect_again(world, ANSWER, 2, helper, 2);
 }
 
 static void a_helper_that_hangs_is_killed_and_replaced(void **state)
