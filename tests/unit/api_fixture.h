@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -234,6 +235,7 @@ static inline int setup_store(void **state)
 	struct server *server = calloc(1, sizeof(*server));
 	void *store;
 
+	signal(SIGPIPE, SIG_IGN); /* as the daemon does */
 	fixture_setup(&store);
 	server->store = store;
 	memset(server->live_text, 'x', sizeof(server->live_text) - 1);
@@ -247,9 +249,9 @@ static inline int setup_store(void **state)
 		.database = server->store->path,
 		.boot_id = "first-boot",
 		.zygote = -1,
-		.half_ms = 100,
+		.half_ms = DEADLINE_S * 1000,
 		.beat_ms = 10,
-		.stall_ms = 60000,
+		.stall_ms = 10 * DEADLINE_S * 1000,
 	};
 	*state = server;
 	return 0;
@@ -324,7 +326,9 @@ static inline Tracesmith__V1__Reply *peer_read(struct peer *peer)
 	while ((r = ts_frame_reader_next(&peer->reader, &data, &size)) == 0) {
 		void *room = ts_frame_reader_room(&peer->reader, &size);
 
-		n = recv(peer->fd, room, size, 0);
+		do /* with a deadline it is interrupted by a stop, too */
+			n = recv(peer->fd, room, size, 0);
+		while (n < 0 && errno == EINTR);
 		if (n < 0 && errno != ECONNRESET)
 			fail_msg("no reply: %s", strerror(errno));
 		if (n <= 0)

@@ -68,12 +68,17 @@ static void test_huge_length_is_refused_at_once(void **state)
 
 static void test_half_message_times_out(void **state)
 {
-	struct peer peer = peer_connect(*state);
+	struct server *server = *state;
+	struct peer peer;
 
+	server->config.half_ms = 100;
+	assert_int_equal(server_start(server), 0);
+	peer = peer_connect(server);
 	peer_write(&peer, "\x10\x00\x00\x00\x08", 5);
 	expect_error(&peer, 0, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST);
 	expect_end(&peer);
 	peer_done(&peer);
+	server_stop(server);
 }
 
 static void test_message_in_single_bytes_is_understood(void **state)
@@ -146,7 +151,7 @@ static void test_slow_reader_makes_only_its_own_query_wait(void **state)
 		assert_int_equal(count_rows(&other, id), 100);
 	}
 	assert_true(status_of(*state, "queries") > 0);
-	assert_true(SANITIZED || resident_bytes() - before < 64 << 20);
+	assert_true(SANITIZED || resident_bytes() < before + (64 << 20));
 	assert_int_equal(count_rows(&slow, 1), rows);
 	peer_done(&slow);
 	peer_done(&other);
@@ -203,9 +208,12 @@ static void test_query_waits_for_what_came_before_it(void **state)
 {
 	struct server *server = *state;
 	const uint64_t limit_ns = LIMIT_QUERY_WAIT_MS * 1000000ull;
-	struct peer peer = peer_connect(server);
 	uint64_t id = 0, begin_ns;
+	struct peer peer;
 
+	server->config.read_ms = DEADLINE_S * 1000;
+	assert_int_equal(server_start(server), 0);
+	peer = peer_connect(server);
 	/* Where the loop gets no processor for that long, the limit comes first. */
 	do {
 		assert_true(++id < 100);
@@ -229,6 +237,7 @@ static void test_query_waits_for_what_came_before_it(void **state)
 	assert_int_equal(server->unread, 0);
 	assert_int_equal(server->unwritten, 0);
 	peer_done(&peer);
+	server_stop(server);
 }
 
 static void test_requests_of_one_client_are_bounded(void **state)
@@ -385,7 +394,7 @@ int main(void)
 		WITH_SERVER(test_hello_tells_version_and_clock),
 		WITH_SERVER(test_garbage_ends_only_its_own_connection),
 		WITH_SERVER(test_huge_length_is_refused_at_once),
-		WITH_SERVER(test_half_message_times_out),
+		WITH_STORE(test_half_message_times_out),
 		WITH_SERVER(test_message_in_single_bytes_is_understood),
 		WITH_SERVER(test_requests_that_make_no_sense_are_answered),
 		WITH_SERVER(test_three_hundred_idle_connections_keep_nobody_out),
@@ -393,7 +402,7 @@ int main(void)
 		WITH_STORE(test_client_that_takes_nothing_is_closed),
 		WITH_SERVER(test_query_of_a_client_that_left_stops),
 		WITH_SERVER(test_cancelled_query_says_so),
-		WITH_SERVER(test_query_waits_for_what_came_before_it),
+		WITH_STORE(test_query_waits_for_what_came_before_it),
 		WITH_SERVER(test_requests_of_one_client_are_bounded),
 		WITH_SERVER(test_only_root_and_the_group_may),
 		WITH_STORE(test_socket_is_for_the_group_and_goes_with_the_daemon),

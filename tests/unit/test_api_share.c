@@ -18,6 +18,8 @@
 #define FOREVER ENDLESS "SELECT count(*) FROM n"
 #define GID	1 /* of GROUP */
 #define PEERS	16
+/* Several times what may wait for a reader, of 10 KB each. */
+#define ROWS_UNREAD_MAX 500
 
 static struct peer peers[PEERS];
 static size_t peer_count;
@@ -103,10 +105,29 @@ static void a_place_goes_to_the_user_who_has_fewest(void **state)
 	peers_done(state);
 }
 
+/* By what is behind all that was made for him while he did not read. */
+static bool has_given_way(struct peer *peer)
+{
+	Tracesmith__V1__Reply *reply;
+	bool has = false;
+
+	for (size_t rows = 0; !has && rows < ROWS_UNREAD_MAX;) {
+		reply = peer_read(peer);
+		assert_non_null(reply);
+		has = reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR;
+		if (has)
+			assert_int_equal(reply->error->remark[0]->reason, REASON(QUERY_UNREAD));
+		else if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
+			rows += reply->rows->n_row;
+		reply_done(reply);
+	}
+	return has;
+}
+
 /* Those who do not read lose their places to one who waits, and are told why when they read. */
 static void who_does_not_read_gives_way(void **state)
 {
-	Tracesmith__V1__Reply *reply;
+	size_t given_way = 0;
 	struct peer *honest;
 
 	for (int i = 0; i < LIMIT_QUERIES_PER_UID; i++)
@@ -116,18 +137,9 @@ static void who_does_not_read_gives_way(void **state)
 	honest = add_peer(state, getuid());
 	send_sql(honest, 1, "SELECT 1", 0);
 	assert_int_equal(count_rows(honest, 1), 1);
-	for (int i = 0, unread = 0; !unread; i++) {
-		assert_true(i < LIMIT_QUERIES_PER_UID);
-		do {
-			reply = peer_read(&peers[i]);
-			assert_non_null(reply);
-			unread = reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR;
-			if (unread)
-				assert_int_equal(reply->error->remark[0]->reason,
-						 REASON(QUERY_UNREAD));
-			reply_done(reply);
-		} while (!unread && status_of(*state, "queries"));
-	}
+	for (size_t i = 0; i < LIMIT_QUERIES_PER_UID; i++)
+		given_way += has_given_way(&peers[i]);
+	assert_in_range(given_way, 1, LIMIT_QUERIES_PER_UID);
 	peers_done(state);
 }
 
