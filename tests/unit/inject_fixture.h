@@ -193,7 +193,9 @@ static inline int server_setup(void **state)
 	assert_non_null(mkdtemp(server->directory));
 	snprintf(server->path, sizeof(server->path), "%s/inject.sock", server->directory);
 	server->in_order = true;
-	server->config = (struct inject_config){ .fd = -1, .path = server->path, .slots = SLOTS };
+	server->config = (struct inject_config){
+		.fd = -1, .path = server->path, .slots = SLOTS, .hello_ms = DEADLINE_MS
+	};
 	uv_loop_init(&server->loop);
 	uv_timer_init(&server->loop, &server->alarm);
 	assert_int_equal(turn_init(&server->turn, &server->loop, intake_sources, INTAKE_SOURCES),

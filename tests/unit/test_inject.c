@@ -228,17 +228,16 @@ static void what_a_killed_process_left_in_its_ring_is_read(void **state)
 
 static void leave_a_child_and_die(struct server *server, struct library *library)
 {
-	pid_t child;
+	struct ts_event event = { .kind = TS_EVENT_KERNEL };
 
 	library_map(library);
-	child = fork();
-	if (child == 0) {
-		/* Holds the socket; tells its pid by way of the ring. */
+	event.result = fork();
+	if (event.result == 0) {
+		/* Holds the socket; the ring tells its pid. */
 		for (;;)
 			pause();
 	}
-	library_put(library, 0);
-	((struct ts_event *)ts_ring_slot(&library->ring, 0))->result = child;
+	ts_ring_put(&library->ring, &event, sizeof(event));
 	kill(getpid(), SIGKILL);
 }
 
@@ -250,8 +249,8 @@ static void a_process_has_ended_though_a_child_of_it_holds_the_socket(void **sta
 	server_wait(server, server->gone == 1);
 	assert_int_equal(server->records_at_gone, 1);
 	assert_int_equal(waitpid(child, NULL, 0), child);
-	if (server->last.result > 1)
-		kill(server->last.result, SIGKILL);
+	assert_true(server->last.result > 1);
+	kill(server->last.result, SIGKILL);
 }
 
 /* Its thread may have lost its processor; what others saw later does not overtake it. */

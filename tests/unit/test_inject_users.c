@@ -77,7 +77,6 @@ static void silent_connections_keep_nobody_out(void **state)
 	if (geteuid())
 		skip();
 	server->config.max_processes = 16;
-	server->config.hello_ms = 60000;
 	restart(server);
 	connect_silently(server, GREEDY, silent, 12);
 	server_wait(server, (inject_stats(server->inject, &stats), stats.refused == 4));
@@ -108,7 +107,6 @@ static void many_users_together_keep_nobody_out(void **state)
 	if (geteuid())
 		skip();
 	server->config.max_processes = 16;
-	server->config.hello_ms = 60000;
 	restart(server);
 	for (uid_t i = 0; i < 4; i++)
 		connect_silently(server, GREEDY + i, silent[i], 8);

@@ -5,6 +5,8 @@
 
 #include "tests/unit/link_fixture.h"
 
+#define STUCK_NS 400000000 /* a little less than a slot is waited for */
+
 static void a_program_that_was_started_with_it_is_recorded_until_detached(void **state)
 {
 	const struct ts_settings changed = { .records = 9 };
@@ -289,7 +291,7 @@ static void a_ring_that_could_shrink_is_not_taken(void **state)
 
 struct hammer {
 	struct loaded loaded;
-	uint64_t done;
+	uint64_t done, longest_ns;
 	int stop;
 	pthread_t thread;
 };
@@ -299,8 +301,12 @@ static void *hammer(void *data)
 	struct hammer *hammer = data;
 
 	while (!__atomic_load_n(&hammer->stop, __ATOMIC_RELAXED)) {
+		uint64_t start_ns = uv_hrtime(), took_ns;
 		int r = put(&hammer->loaded, 0);
 
+		took_ns = uv_hrtime() - start_ns;
+		if (took_ns > hammer->longest_ns)
+			hammer->longest_ns = took_ns;
 		if (r == -ENOSPC)
 			hammer->loaded.its.lost(TS_LOST_RING, 1);
 		if (r == 0 || r == -ENOSPC)
@@ -314,7 +320,8 @@ static void threads_that_never_stop_handing_over_survive_attach_and_detach(void 
 	struct server *server = *state;
 	struct hammer hammers[3];
 	struct loaded loaded = load();
-	uint64_t done = 0;
+	uint64_t done = 0, longest_ns = 0;
+	bool stranded = false;
 
 	for (int i = 0; i < 3; i++) {
 		hammers[i] = (struct hammer){ .loaded = loaded };
@@ -326,16 +333,24 @@ static void threads_that_never_stop_handing_over_survive_attach_and_detach(void 
 		attach(server, &loaded);
 		server_wait(server, server->records > before + 100);
 		detach(server);
+		stranded |= !server->state.unloadable;
 	}
 	for (int i = 0; i < 3; i++) {
 		__atomic_store_n(&hammers[i].stop, 1, __ATOMIC_RELAXED);
 		pthread_join(hammers[i].thread, NULL);
 		done += hammers[i].done;
+		if (hammers[i].longest_ns > longest_ns)
+			longest_ns = hammers[i].longest_ns;
 	}
 	/* What was lost was reported, except the last losses, which the ring could not report. */
 	assert_true(server->records <= done + 20);
-	assert_int_equal(server->stuck, 0);
-	unload(&loaded);
+	/* A slot is given up only if its thread got no processor for so long. */
+	if (server->stuck)
+		assert_in_range(longest_ns, STUCK_NS, UINT64_MAX);
+	/* Where there are too few of those, one thread or another is always inside; that is told.
+	 */
+	if (!stranded)
+		unload(&loaded);
 }
 
 int main(void)
