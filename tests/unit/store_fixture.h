@@ -96,7 +96,9 @@ static inline int fixture_teardown(void **state)
 
 static inline void pause_ms(unsigned int ms)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000l }, NULL);
+	const struct timespec pause = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l };
+
+	nanosleep(&pause, NULL);
 }
 
 /* Waits until the writer has nothing to do, and says how that ended. */

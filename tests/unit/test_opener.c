@@ -26,7 +26,7 @@
 #include "daemon/proc/owner.h"
 #include "daemon/proc/procfs.h"
 
-#define WAIT_MS 20000
+#define WAIT_MS 60000
 #define NOBODY	65534
 
 static const char secret[] = "a secret of this process";
@@ -60,6 +60,21 @@ static void other_start(struct other *other, uid_t uid, bool guarded)
 	close(ready[0]);
 	close(ready[1]);
 	other->end = end[1];
+}
+
+/* It says that it is ready a moment before it waits. */
+static void other_wait_reading(const struct other *other)
+{
+	char path[64], call[8] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", other->pid);
+	for (int ms = 0; ms < WAIT_MS && strncmp(call, "0 0x", 4); ms++) {
+		_cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+		assert_true(read(fd, call, sizeof(call) - 1) > 0);
+		poll(NULL, 0, 1);
+	}
+	assert_memory_equal(call, "0 0x", 4);
 }
 
 static void other_end(struct other *other)
@@ -138,6 +153,7 @@ static void test_descriptors_for_who_has_no_rights(void **state)
 	if (geteuid())
 		skip();
 	other_start(&other, NOBODY, false);
+	other_wait_reading(&other);
 	without_rights(see_others, &other);
 	other_end(&other);
 }
