@@ -326,7 +326,8 @@ static void flush_that_is_held_up_gets_its_turn(void **state)
 	put_refuses = -1;
 	held_up_ns = 1;
 	buffers = 5; /* waits with one: more take too long on a busy machine */
-	do {	     /* again if it was the machine that held it up */
+	/* Again if it was the machine that held it up. */
+	do {
 		start_ns = clock_ns(CLOCK_MONOTONIC);
 		drain_flush(false);
 		flushed += buffers;

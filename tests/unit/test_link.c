@@ -347,8 +347,7 @@ static void threads_that_never_stop_handing_over_survive_attach_and_detach(void 
 	/* A slot is given up only if its thread got no processor for so long. */
 	if (server->stuck)
 		assert_in_range(longest_ns, STUCK_NS, UINT64_MAX);
-	/* Where there are too few of those, one thread or another is always inside; that is told.
-	 */
+	/* With too few of those one thread or another may always be inside; that is told. */
 	if (!stranded)
 		unload(&loaded);
 }
