@@ -476,6 +476,14 @@ static void start(struct job *job)
 	uv_queue_work(api->loop, &job->work, on_work, on_worked);
 }
 
+/* Whether it may run beside these of its kind. */
+static bool has_place(const struct job *job, struct slots count)
+{
+	const struct slots *bound = &slots[job->quick];
+
+	return count.all < bound->all && count.user < bound->user && count.client < bound->client;
+}
+
 /* The oldest one of the user who has least running; NULL: none may run now. */
 static struct job *find_next(struct api *api)
 {
@@ -483,11 +491,9 @@ static struct job *find_next(struct api *api)
 	uint32_t least = UINT32_MAX;
 
 	list_for_each(job, &api->waiting, link) {
-		const struct slots *bound = &slots[job->quick];
 		struct slots count = running_beside(job);
 
-		if (count.user >= least || count.all >= bound->all || count.user >= bound->user ||
-		    count.client >= bound->client || !is_visible(job))
+		if (count.user >= least || !has_place(job, count) || !is_visible(job))
 			continue;
 		best = job;
 		least = count.user;
@@ -523,7 +529,7 @@ void jobs_evict(struct api *api)
 	struct job *job;
 
 	list_for_each(job, &api->waiting, link)
-		wanted += !job->quick;
+		wanted += !job->quick && !has_place(job, running_beside(job));
 	list_for_each(job, &api->running, link) {
 		if (!wanted || !is_stalled(job, now_ns))
 			continue;

@@ -143,6 +143,27 @@ static void who_does_not_read_gives_way(void **state)
 	peers_done(state);
 }
 
+/* Who only waits for his data to be read needs no place. */
+static void who_does_not_read_keeps_a_place_that_nobody_needs(void **state)
+{
+	struct server *server = *state;
+	struct peer *slow, *other;
+
+	server->config.read_ms = 4000;
+	assert_int_equal(server_start(server), 0);
+	slow = add_peer(state, getuid());
+	send_sql(slow, 1, ENDLESS "SELECT i, hex(zeroblob(5000)) FROM n LIMIT 1000", 1000000);
+	wait_for(server, "queries", 1);
+	server->unread = UINT_MAX;
+	other = add_peer(state, getuid());
+	send_sql(other, 1, "SELECT 1", 0);
+	assert_int_equal(count_rows(other, 1), 1);
+	server->unread = 0;
+	assert_int_equal(count_rows(slow, 1), 1000);
+	peers_done(state);
+	server_stop(server);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -150,6 +171,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_place_goes_to_the_user_who_has_fewest, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(who_does_not_read_gives_way, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_does_not_read_keeps_a_place_that_nobody_needs,
+						setup_store, teardown_store),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
