@@ -45,6 +45,7 @@ class Client:
         body = None
         while body not in ("done", "error", "hello", "status"):
             reply = self.reply()
+            assert reply, f"the daemon hung up, last it said {body}"
             body = reply.WhichOneof("body")
             yield reply
 
