@@ -73,17 +73,21 @@ class Clients(tracesmith.Case):
         made.send(id=1, sql=control.SqlRequest(text=ENDLESS + "SELECT i, hex(zeroblob(40)) FROM n", limit=800000))
         stored.send(id=1, sql=control.SqlRequest(text="SELECT * FROM op", limit=1000000))
         wait_for("both to run", lambda: self.status("queries") == 2)
+        clients, read = (made, stored), [0, 0]
         for _ in range(3):
             self.assert_served()
             self.assertEqual(self.daemon.sql("SELECT 1 AS one"), [{"one": 1}])
+            # Who reads nothing for half a minute counts as gone.
+            read = [rows + len(client.reply().rows.row) for rows, client in zip(read, clients)]
         # One of the others may be about to go.
         wait_for("these two alone to run", lambda: self.status("queries") == 2)
         self.assertLess(self.status("memory_bytes") - before, 40 << 20, "the rows wait for their reader")
-        # Both at once: who reads nothing for half a minute counts as gone.
+        # Both at once, for the same reason.
         with concurrent.futures.ThreadPoolExecutor() as threads:
-            made, stored = threads.map(lambda client: sum(len(reply.rows.row) for reply in client.replies()), (made, stored))
-        self.assertEqual(made, 800000)
-        self.assertGreaterEqual(stored, ops)
+            rest = list(threads.map(lambda client: list(client.replies()), clients))
+        made, stored = (rows + sum(len(reply.rows.row) for reply in replies) for rows, replies in zip(read, rest))
+        self.assertEqual(made, 800000, rest[0][-1])
+        self.assertGreaterEqual(stored, ops, rest[1][-1])
 
     def test_a_client_that_leaves_takes_its_query_with_it(self):
         client = self.connect()
