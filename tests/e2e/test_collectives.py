@@ -32,9 +32,9 @@ class Collectives(tracesmith.Case):
         for process in processes:
             self.assertIn("done", process.stdout.readline())
 
-    def wait_probed(self):
-        path = os.path.join(tracesmith.FAKE, "libnccl", "libnccl.so.2")
-        wait_for("the probes of NCCL", lambda: os.path.realpath(path) in self.daemon.log())
+    def wait_probed(self, daemons=1):
+        path = os.path.realpath(os.path.join(tracesmith.FAKE, "libnccl", "libnccl.so.2"))
+        wait_for("the probes of NCCL", lambda: self.daemon.log().count(path) >= daemons)
 
     def rows(self, *arguments):
         rows = self.daemon.query("collectives", *arguments)
@@ -81,7 +81,7 @@ class Collectives(tracesmith.Case):
 
     def check_recorded(self):
         path = os.path.join(self.daemon.directory, "recording.sbt")
-        result = self.daemon.ctl("record", "--all", "--since", "1m", "-o", path)
+        result = self.daemon.ctl("record", "--all", "--since", "1h", "-o", path)
         self.assertEqual(result.code, 0, result.err)
         self.assertEqual(self.rows("--file", path), self.rows())
 
@@ -131,7 +131,7 @@ class Collectives(tracesmith.Case):
         before = self.communicators()[pid]
         self.assertEqual(self.daemon.stop(), 0)
         self.daemon.start()
-        wait_for("the probes of NCCL", lambda: self.daemon.log().count("/libnccl.so.2") == 2)
+        self.wait_probed(2)
         self.turn(process)
         rows = wait_for("all calls", lambda: (lambda rows: rows if sum(row["calls"] for row in rows.values()) == 2 * 8 * TURNS
                                               else None)(self.rows()))
