@@ -31,7 +31,7 @@
 #define NAME	  "page"
 #define FILE_ID	  2
 #define WRITE_MS  20
-#define LONGEST_S 60
+#define LONGEST_S 300
 
 static char *page; /* of the file */
 static _Atomic int writer, held;

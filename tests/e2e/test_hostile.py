@@ -1,4 +1,6 @@
 """What processes can do to the daemon that watches them: nobody makes it wait, nobody makes it miss others."""
+import collections
+import contextlib
 import json
 import os
 import random
@@ -64,6 +66,10 @@ class Held(tracesmith.Case):
         self.addCleanup(self.end, client)
         return client
 
+    def do(self, *arguments):
+        result = self.daemon.ctl_again(*arguments)
+        self.assertEqual(result.code, 0, f"{arguments}: {result.err}")
+
     def ctl_soon(self, *arguments):
         result = self.daemon.ctl(*arguments)
         self.assertEqual(result.code, 0, f"{arguments}: {result.err}")
@@ -82,8 +88,9 @@ class Held(tracesmith.Case):
         want = by_row(expected)
         for name in ("cuMemAlloc_v2", "cuMemFree_v2", "cuStreamSynchronize"):
             self.assertEqual(apis[name]["calls"], want[name]["calls"])
-        stacks = self.daemon.query("launches", "--pid", other.pid)
-        self.assertTrue(any("counts" in json.dumps(row) for row in stacks), stacks)
+        # Names come later, and none where the mappings of a program that is gone were missed.
+        wait_for("its stacks", lambda: "mapping" in (answer := self.daemon.answer("launches", "--pid", other.pid))["loss"] or
+                 any("counts" in json.dumps(row) for row in answer["rows"]))
         row = self.daemon.sql(f"SELECT command FROM process WHERE pid = {other.pid}")
         self.assertIn("counts", row[0]["command"])
         wait_for("a word about it", lambda: "lets nobody look into its memory" in self.daemon.log())
@@ -92,11 +99,13 @@ class Held(tracesmith.Case):
         running = tracesmith.workload("loop", "--seconds", 600, "--pace-ms", 1, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, running)
         wait_for("it to use CUDA", lambda: self.daemon.known(running.pid))
-        self.ctl_soon("attach", running.pid)
+        self.do("attach", running.pid)
         # Those hang as before, even if who asked for them was told so meanwhile.
         self.assertLessEqual({attach.poll() for attach in hanging}, {None, 1})
-        self.ctl_soon("detach", running.pid)
-        self.ctl_soon("stack", running.pid, "--native")
+        self.do("detach", running.pid)
+        # On a busy machine the helper that reads it may be too slow.
+        wait_for("its stack", lambda: (told := self.daemon.ctl("stack", running.pid, "--native")).code == 0 or
+                 self.assertIn("have not answered for", told.err))
         self.assertEqual(looking.wait(tracesmith.DEADLINE), 1)
         self.assertIn("its memory or its files have not answered", looking.stderr.read())
         # Its page is code, and who closes its file waits.
@@ -179,16 +188,15 @@ class Killed(tracesmith.Case):
         family = children(self.daemon.process.pid)
         moment(attach)
         for helper in sum(map(children, family), []) if all_of_it else ():
-            os.kill(helper, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # one that has just ended
+                os.kill(helper, signal.SIGKILL)
         self.daemon.kill()
         attach.wait()
 
     def is_as_found(self, pid, before):
         """Or it has the library, with one connection at most: that is the next daemon's."""
-        left = descriptors(pid)
-        for name in before:
-            left.remove(name)
-        return not memory(pid) and left in ([], ["socket:"] if ours(pid) else [])
+        left = collections.Counter(descriptors(pid)) - collections.Counter(before)  # a program that starts closes some
+        return not memory(pid) and list(left.elements()) in ([], ["socket:"] if ours(pid) else [])
 
     def test_nothing_is_left_behind(self):
         def halfway(attach):
