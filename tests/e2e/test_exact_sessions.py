@@ -119,7 +119,8 @@ class Sessions(tracesmith.Case):
         before, end, cycles = settled(), time.monotonic() + CYCLES_S, 0
         while cycles < CYCLES_MIN or cycles < CYCLES and time.monotonic() < end:
             self.do("attach", pid)
-            self.assertTrue(self.do("detach", pid)["unloaded"])
+            told = self.do("detach", pid)
+            self.assertTrue(told["unloaded"], told)
             cycles += 1
         print(f"{cycles} cycles", flush=True)
         # Its stress opens files and starts processes all the time.
@@ -131,15 +132,20 @@ class Sessions(tracesmith.Case):
         """One of those who attach at the same time gets the process, the others are told; so it is when they detach."""
         process = self.loop()
         for verb, rest in (("attach", "already"), ("detach", "detach")):
-            told = []
-            threads = [threading.Thread(target=lambda: told.append(self.ask(verb, process.pid))) for _ in range(6)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            def ask_all():
+                told = []
+                threads = [threading.Thread(target=lambda: told.append(self.ask(verb, process.pid))) for _ in range(6)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                # Whose turn it was may have met a bad moment of the process.
+                return any(isinstance(answer, dict) for answer in told) and told or not any(map(tracesmith.not_now, told)) and told
+            told = wait_for(f"a good moment to {verb}", ask_all)
             self.assertEqual(len([answer for answer in told if isinstance(answer, dict)]), 1, told)
             for answer in told:
-                self.assertTrue(isinstance(answer, dict) or rest in answer or "not attached" in answer, answer)
+                self.assertTrue(isinstance(answer, dict) or rest in answer or "not attached" in answer or
+                                tracesmith.not_now(answer), answer)
         self.finish(process)
 
     def test_detach_while_attaching(self):
@@ -149,7 +155,7 @@ class Sessions(tracesmith.Case):
             told = wait_for("the process to be ours", lambda: self.ask("detach", process.pid))
             attach.communicate(timeout=120)
             if isinstance(told, str):
-                self.assertRegex(told, "not attached|being attached")
+                self.assertRegex(told, "not attached|being attached|try again")
                 self.wait_detached(process.pid)
         self.finish(process)
 
@@ -174,7 +180,7 @@ class Sessions(tracesmith.Case):
             process.kill()
             _, err = attach.communicate(timeout=120)
             if attach.returncode:
-                self.assertRegex(err, "ended|does not exist")
+                self.assertRegex(err, "ended|does not exist|; try again")
         process = self.loop()
         self.do("attach", process.pid)
         process.kill()
@@ -218,7 +224,8 @@ class Sessions(tracesmith.Case):
         wait_for("the probe tier", lambda: self.tier(process.pid) == "probe")
         self.do("attach", process.pid, "--stacks", "none")
         self.wait_kernels(process.pid)
-        self.assertTrue(self.do("detach", process.pid)["unloaded"])
+        told = self.do("detach", process.pid)
+        self.assertTrue(told["unloaded"], told)
         self.assertEqual(self.residue(process.pid)[2], [])
         self.finish(process)
 
@@ -260,7 +267,7 @@ class Sessions(tracesmith.Case):
         process.send_signal(signal.SIGCONT)
         answers = [told]
         wait_for("it to be let go", lambda: answers.append(self.ask("detach", process.pid)) or "not attached" in answers[-1])
-        self.assertEqual(self.residue(process.pid)[2], [], f"{answers} {self.daemon.log()}")
+        wait_for("the library to go", lambda: self.residue(process.pid)[2] == [])
         self.finish(process)
 
     def test_liar_connects_while_attached(self):
