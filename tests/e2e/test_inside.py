@@ -12,7 +12,7 @@ from tracesmith import wait_for
 
 
 class Inside(test_exact.Exact):
-    settings = "light = exact"
+    settings = test_exact.Exact.settings + "light = exact"
     # Of those we need what they share.
     for name in [name for name in dir(test_exact.Exact) if name.startswith("test_")]:
         locals()[name] = None
@@ -31,6 +31,16 @@ class Inside(test_exact.Exact):
         found = {row["taken"]: row["n"] for row in rows}
         return found.get(1, 0), found.get(0, 0)
 
+    def attach_inside(self, pid, *options):
+        """For that all threads of the process are stopped at once: on a busy machine not at the first go, and a note says so."""
+        def told():
+            told = self.attach(pid, *options)
+            if not any(map(tracesmith.not_now, told["notes"])):
+                return told
+            self.detach(pid)
+            return None
+        return wait_for("a good moment of all threads", told)
+
     def test_attach_and_detach(self):
         """With the stacks that were asked for; a budget opens and closes probes, so it leaves the calls to them."""
         for stacks in "all", "none":
@@ -38,14 +48,19 @@ class Inside(test_exact.Exact):
             pid = process.pid
             self.assertEqual(self.attach(pid, "--budget", "50%")["light_functions"], 0)
             self.detach(pid)
-            told = self.attach(pid, "--stacks", stacks)
-            self.assertGreater(told["light_functions"], 50)
+            told = self.attach_inside(pid, "--stacks", stacks)
+            self.assertGreater(told["light_functions"], 50, told)
             self.assertEqual(told["notes"], [])
             self.assertEqual(self.tier(pid), "exact")
             self.assert_without_probes(pid)
             self.assert_as_told(pid, self.go(process), allowed=("windows", "paused"))
-            self.assertEqual(min(self.with_stack(pid)), 0)
-            self.assertGreater(self.with_stack(pid)[stacks == "none"], 0)
+            taken, without = self.with_stack(pid)
+            if stacks == "all":
+                self.assertLessEqual(without, self.stacks_lost(pid))
+                self.assertGreater(taken, 0)
+            else:
+                self.assertEqual(taken, 0)
+                self.assertGreater(without, 0)
             told = self.detach(pid)
             self.assertEqual(told["lost"], 0)
             self.assertEqual(self.tier(pid), "probe")
