@@ -15,6 +15,9 @@ EXACT = "(SELECT * FROM op WHERE exact AND pid = {pid})"
 
 
 class Exact(tracesmith.Case):
+    # All calls have room, so that it does not matter how soon the daemon gets a processor.
+    settings = "ring_size = 64MiB\n"
+
     def environment(self, copy="lib", **more):
         # Times as they are, so that durations can be told. The libcupti beside libcuda is that of 13.
         return {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(tracesmith.library(copy)), "FAKE_CUDA_TIME_SCALE": "1",
@@ -57,9 +60,14 @@ class Exact(tracesmith.Case):
                                  f"loss {self.loss(pid)}") from None
 
     def loss(self, pid, allowed=()):
+        """Without what takes away nothing of what is counted here: on a busy machine stacks are missing or cut, and
+        records come too late for the states of their streams."""
         answer = self.daemon.answer("loss", "--pid", pid)
         return {reason: n for reason, n in answer["loss"].items()
-                if reason not in ("mapping", "stack-cut", "stack-sampled", "gap", "unbound", *allowed)}
+                if reason not in ("mapping", "stack", "stack-cut", "stack-sampled", "gap", "unbound", "late", *allowed)}
+
+    def stacks_lost(self, pid):
+        return self.daemon.answer("loss", "--pid", pid)["loss"].get("stack", 0)
 
     def assert_as_told(self, pid, told, allowed=()):
         self.wait_records(pid, sum(told["kernels"].values()) + sum(told["copies"].values()) + told["sets"])
@@ -194,12 +202,12 @@ class Exact(tracesmith.Case):
         told = self.attach(pid, "--stacks", "all")
         self.assertGreater(told["stopped_ns"], 0)
         again = self.daemon.ctl("attach", pid)
-        self.assertEqual(again.code, 1)
+        self.assertEqual(again.code, 1, again.out)
         self.assertIn("already", again.err)
         done = self.go(process)
         self.assert_as_told(pid, done)
         stacks = self.exact(pid, "count(*) AS n", "kind = 'launch' AND coalesce(stack, 0) = 0")[0]["n"]
-        self.assertEqual(stacks, 0, "launches without a stack")
+        self.assertLessEqual(stacks, self.stacks_lost(pid), "launches without a stack")
         told = self.detach(pid)
         self.assertIn("CUDA graph", str(told["notes"]))
         self.assertEqual(told["lost"], 0)
@@ -230,7 +238,8 @@ class Exact(tracesmith.Case):
             self.attach(pid)
             begin = time.monotonic_ns()
             wait_for("kernels", lambda: self.exact(pid, "count(*) AS n", f"gpu_start_ns > {begin}")[0]["n"] > 20)
-            self.assertTrue(self.detach(pid)["unloaded"])
+            told = self.detach(pid)
+            self.assertTrue(told["unloaded"], told)
         self.assertIsNone(process.poll(), "the program has ended")
 
     def test_where_graphs_are_launched_cupti_stays(self):
@@ -273,8 +282,12 @@ class Exact(tracesmith.Case):
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment())
         process.stdin.write("\n")
         process.stdin.flush()
-        out, err = waiting.communicate(timeout=120)
-        self.assertEqual(waiting.returncode, 0, err)
+        _, err = waiting.communicate(timeout=120)
+        # It loads the driver in this very moment.
+        if not tracesmith.not_now(err):
+            self.assertEqual(waiting.returncode, 0, err)
+        else:
+            self.attach(process.pid, "--wait")
         self.wait_exact(process.pid)
 
     def test_crash_keeps_what_was_handed_over(self):
@@ -420,7 +433,7 @@ class Exact(tracesmith.Case):
         wait_for("the program to launch", lambda: self.tier(process.pid) == "probe")
         self.profile(process, "start")
         self.profile(process, "stop")
-        result = self.daemon.ctl("attach", process.pid)
+        result = self.daemon.ctl_again("attach", process.pid)
         self.assertEqual(result.code, 0, result.err)
         self.assertIn("not recorded yet", result.out)
         self.assertIn("tsctl run", result.out)
@@ -447,8 +460,8 @@ class Exact(tracesmith.Case):
         process = self.start("loop", "--seconds", 600, "--pace-ms", 1, FAKE_CUPTI_ODD="clock=alien")
         told = "records with neither"
         wait_for("the library to give up", lambda: told in self.daemon.log())
-        result = self.daemon.ctl("attach", process.pid)
-        self.assertEqual(result.code, 1)
+        result = self.daemon.ctl_again("attach", process.pid)
+        self.assertEqual(result.code, 1, result.out)
         self.assertIn(told, result.err)
         self.assertEqual(self.exact(process.pid, "count(*) AS n", "gpu_start_ns <> 0 AND NOT untimed")[0]["n"], 0)
         self.assertEqual(self.loss(process.pid).get("bad-event"), None)
@@ -478,8 +491,8 @@ class Exact(tracesmith.Case):
             wait_for("the program to use CUDA", lambda: self.tier(process.pid) == "probe")
             if run:
                 wait_for("the library to give up", lambda: told in self.daemon.ctl("status").out)
-            result = self.daemon.ctl("attach", process.pid)
-            self.assertEqual(result.code, 1)
+            result = self.daemon.ctl_again("attach", process.pid)
+            self.assertEqual(result.code, 1, result.out)
             self.assertIn(told, result.err)
             process.send_signal(signal.SIGTERM)
             process.communicate()
@@ -538,10 +551,12 @@ class Exact(tracesmith.Case):
             self.assertLessEqual(row["min_ns"], row["p50_ns"])
             self.assertLessEqual(row["p50_ns"], row["p99_ns"])
             self.assertLessEqual(row["p99_ns"], row["max_ns"])
-        by_stack = self.daemon.query("kernels", "--pid", pid, "--by-stack")
+        def named():
+            rows = self.daemon.query("kernels", "--pid", pid, "--by-stack")
+            without = sum(row["count"] for row in rows if not row["stack"])
+            return without <= self.stacks_lost(pid) and "worker_launch" in str(rows) and rows
+        by_stack = wait_for("the stack of each kernel", named)
         self.assertEqual(sum(row["count"] for row in by_stack), sum(told["kernels"].values()))
-        self.assertTrue(all(row["stack"] for row in by_stack), "a kernel has no stack")
-        self.assertIn("worker_launch", str(by_stack))
         streams = {row["stream"] for row in self.daemon.query("kernels", "--pid", pid, "--by-stream")}
         self.assertGreater(len(streams), 3)
         wait_for("the graph launches", lambda: sum(row["launches"] or 0 for row in self.daemon.query("graphs", "--pid", pid))
