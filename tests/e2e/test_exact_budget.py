@@ -62,6 +62,12 @@ class ExactBudget(tracesmith.Case):
         self.wait_gap(process)
         wait_for("a window", lambda: self.state(process.pid) in ("resumed", "started"), LONGEST_S)
 
+    def wait_recorded(self, process):
+        """Again, from now on; a window may be too short to be met."""
+        begin = time.monotonic_ns()
+        wait_for("it to be recorded again", lambda: self.daemon.sql(
+            f"SELECT 1 FROM op WHERE exact AND pid = {process.pid} AND gpu_start_ns > {begin} LIMIT 1"), LONGEST_S)
+
     def threads(self, pid):
         return len(os.listdir(f"/proc/{pid}/task"))
 
@@ -90,9 +96,11 @@ class ExactBudget(tracesmith.Case):
         # An answer may take longer than a window.
         watcher = threading.Thread(target=watch)
         watcher.start()
-        # On a busy machine the turns that make a price take longer.
-        while not told or told["measured"] != "in place" or time.monotonic() < begin + SECONDS:
-            self.assertLess(time.monotonic(), begin + LONGEST_S, told)
+        def seen(step):
+            return sum(b == a + step for a, b in zip(inside, inside[1:]))
+        # On a busy machine the turns that make a price take longer, and few windows are met.
+        while not told or told["measured"] != "in place" or time.monotonic() < begin + SECONDS or min(seen(1), seen(-1)) <= 3:
+            self.assertLess(time.monotonic(), begin + LONGEST_S, f"{told}, {seen(1)} and {seen(-1)} times CUPTI's thread came and went")
             time.sleep(0.5)
             told = self.cost(process.pid)
         process.terminate()
@@ -101,9 +109,6 @@ class ExactBudget(tracesmith.Case):
         truth = json.loads(process.communicate()[0].splitlines()[-1])
         truth["lived"] = time.monotonic() - begin
         self.daemon.wait_ended(process.pid)
-        # CUPTI's thread comes and goes with it.
-        self.assertGreater(sum(b == a + 1 for a, b in zip(inside, inside[1:])), 3, inside)
-        self.assertGreater(sum(b == a - 1 for a, b in zip(inside, inside[1:])), 3, inside)
         self.assertEqual(told["budget"], BUDGET * MILLION)
         # By the price, on its safe side, with what it costs to come and go; lately, and gaps are of random length.
         self.assertLess(told["watched"], 2 * MILLION * part(told["budget"]) / part(told["whole"]), told)
@@ -143,7 +148,8 @@ class ExactBudget(tracesmith.Case):
         graphs = self.start_loop("--graphs")
         for process, wait in detached:
             wait(process)
-            self.assertTrue(self.do("detach", process.pid)["unloaded"])
+            told = self.do("detach", process.pid)
+            self.assertTrue(told["unloaded"], told)
             self.assertEqual(self.mapped(process.pid), [])
             self.finish(process)
         for process, wait in killed:
@@ -175,7 +181,7 @@ class ExactBudget(tracesmith.Case):
             wait(process)
             self.daemon.kill()
             self.daemon.start()
-            wait_for("it to be recorded again", lambda: self.state(process.pid) in ("started", "resumed"))
+            self.wait_recorded(process)
         self.wait_gap(process)
         self.do("detach", process.pid)
         self.finish(process)
@@ -213,7 +219,8 @@ class ExactBudget(tracesmith.Case):
         self.assertEqual(parts["exact"]["basis"], "estimated")
         # Less the hit of a probe, where its calls are reported from inside.
         self.assertLessEqual(parts["exact"]["hit_ns"], 8000)
-        self.assertGreater(parts["thread"]["cpu"], 0)
+        wait_for("what its thread takes", lambda: next(part["cpu"] for part in self.do("cost", whole.pid)["parts"]
+                                                       if part["part"] == "thread"))
         for each in (process, whole):
             self.do("detach", each.pid)
             self.finish(each)
@@ -233,7 +240,7 @@ class ExactBudget(tracesmith.Case):
                 pass
             told = json.loads(line)
             self.assertEqual((told["kernels"], told["strangers"]), (told["launched"], 0))
-            wait_for("it to be recorded again", lambda: self.state(process.pid) in ("resumed", "changed"))
+            self.wait_recorded(process)
             self.do("detach", process.pid)
             self.finish(process)
 
