@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import ctypes
 import os
+import random
 import shutil
 import signal
 import socket
@@ -72,12 +73,14 @@ class Refused(Exception):
 
 
 def free_ports(count):
-    """Ports that nobody has, as far as one can know."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports that nobody has, as far as one can know; below those that the kernel gives to any connection meanwhile."""
+    ports = []
+    for port in random.sample(range(10000, 32768), 20000):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise AssertionError(f"no {count} free ports")
 
 
 def start(arguments, directory, name, **options):
@@ -286,7 +289,7 @@ class Cluster:
                 node.cluster = (
                     f"<remote_servers><fleet>{named}</fleet></remote_servers>"
                     f"<zookeeper><node><host>{self.zookeeper.address}</host><port>{self.zookeeper.port}</port></node>"
-                    "<session_timeout_ms>5000</session_timeout_ms></zookeeper>"
+                    "<session_timeout_ms>10000</session_timeout_ms></zookeeper>"
                     f"<macros><shard>{shard}</shard><replica>{replica}</replica></macros>"
                     "<distributed_ddl><path>/clickhouse/ddl</path></distributed_ddl>")
         self.zookeeper.wait()
