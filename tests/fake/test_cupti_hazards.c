@@ -305,7 +305,7 @@ static int scenario_count(void)
 		launch(stream);
 	c.spent_ms = (unsigned int)((client_clock() - start) / 1000000);
 	OK(cuStreamSynchronize(stream));
-	deadline = client_clock() + 5000000000u;
+	deadline = client_clock() + 60000000000u;
 	while ((client.requested != client.completed || !client.completed) &&
 	       client_clock() < deadline) {
 		OK(cuptiActivityFlushAll(0));

@@ -65,7 +65,7 @@ def test_streams():
     assert lines[-1]["steps"] == 36
     assert numbers["cuLaunchKernel"] == 36 * 25
     assert numbers["cuStreamSynchronize"] == 33 and numbers["cuCtxSynchronize"] == 3
-    assert run("streams", "--seconds", "0.2")[-1]["steps"] > 0
+    assert any(run("streams", "--seconds", seconds)[-1]["steps"] for seconds in ("0.2", "2", "16"))
 
 
 def test_rate():
@@ -74,8 +74,9 @@ def test_rate():
     lines = run("rate", "--kind", "mixed", "--count", "1000")
     numbers = calls(lines)
     assert numbers["cuLaunchKernel"] == numbers["cuMemAlloc_v2"] == numbers["cuMemFree_v2"] == 1000
-    lines = run("rate", "--rate", "5000", "--seconds", "0.5")
-    assert 2000 <= calls(lines)["cuLaunchKernel"] <= 2600
+    # Never faster; how much slower is up to the machine.
+    assert calls(run("rate", "--rate", "5000", "--seconds", "0.5")).get("cuLaunchKernel", 0) <= 2600
+    assert run("rate", "--rate", "5000", "--count", "2500")[-1]["seconds"] >= 0.5
 
 
 def test_forkexec():
@@ -145,12 +146,17 @@ def test_injection_reaches_children_that_exec():
 def test_loop():
     sums = {run("loop", "--rounds", "30", *options)[-1]["checksum"] for options in ((), ("--graphs",), ("--graphs",))}
     assert len(sums) == 1
-    last = run("loop", "--seconds", "1", "--stress", "--progress")[-1]
-    assert last["right"]
-    assert all(last[what] > 0 for what in ("rounds", "signals", "forks", "loads", "blocks", "naps"))
+    # On a busy machine it takes longer until each has had its turn.
+    for seconds in ("1", "4", "16", "32"):
+        last = run("loop", "--seconds", seconds, "--stress", "--progress")[-1]
+        assert last["right"], last
+        missing = [what for what in ("rounds", "signals", "forks", "loads", "blocks", "naps") if not last[what]]
+        if not missing:
+            break
+    assert not missing, last
     for injection in injections:
         lines, seen = run_injected(injection, "loop", "--seconds", "1", "--stress", "--graphs")
-        assert lines[-1]["right"]
+        assert lines[-1]["right"], lines[-1]
         kernels = lines[-1]["launches"] + lines[-1]["graphs"]
         assert seen[-1]["kernels"] == {"carry": kernels}, (lines[-1], seen)
 
