@@ -184,13 +184,13 @@ class Python(tracesmith.Case):
                                  (10, ("user_forward", "[backward, before]")), (11, ("user_second", "[backward, before]"))):
                 wait_for(f"launches of {place}", lambda: functions(width, since) == 20 * [place])
         check()
-        attached = self.daemon.ctl("attach", process.pid, "--light", "--stacks", "all")
+        attached = self.daemon.ctl_again("attach", process.pid, "--light", "--stacks", "all")
         self.assertEqual(attached.code, 0, attached.err)
         wait_for("light mode", lambda: [row["tier"] for row in json.loads(self.daemon.ctl("ps", "--json").out)["rows"]
                                         if row["pid"] == process.pid] == ["light"])
         check(time.monotonic_ns())
         self.go_on(process)
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
         process.stdin.close()
         process.stdout.close()
 

@@ -11,6 +11,7 @@ MIB = 1 << 20
 STEPS = 20
 BATCH = 64 << 10
 UPLOAD = 8 << 20
+LATE_NS = 1000000000
 # pattern and function: certainty, count, bytes
 ALLOCATIONS = {
     ("never used", "forget_to_use"): ("certain", 3, 3 * MIB),
@@ -27,18 +28,31 @@ def told(process):
 
 
 class Waste(tracesmith.Case):
+    def launch(self):
+        self.daemon.start(prefix=["env", "TRACESMITH_PATIENCE=20"])  # a stack that is not found in time is cut
+
     def start(self, *arguments):
         process = workload("waste", *arguments)
         self.addCleanup(self.end, process)
         self.assertEqual(told(process)["pid"], process.pid)
         return process
 
-    def rows(self, pid, *arguments):
-        """By pattern and innermost function; copies are told by the sampled stacks of some of them."""
-        found = {}
-        for row in self.daemon.query("waste", "--pid", pid, *arguments):
+    def pauses(self, pid):
+        """How often it called nothing for so long that it freed late what it would have freed then."""
+        ops = self.daemon.sql(f"SELECT start_ns, coalesce(end_ns, start_ns) AS end_ns FROM op WHERE pid = {pid} AND fn IS NOT NULL"
+                              " ORDER BY start_ns", "--limit", 100000)
+        return sum(after["start_ns"] - before["end_ns"] >= LATE_NS for before, after in zip(ops, ops[1:]))
+
+    def rows(self, pid, late=("free_late",)):
+        """By pattern and innermost function; copies are told by the sampled stacks of some of them. A program that a busy
+        machine makes pause, beside those functions that do so by themselves, does free late, and wherever it happens."""
+        rows, found = self.daemon.query("waste", "--pid", pid), {}
+        held_up = any(row["pattern"] == "freed late" for row in rows) and self.pauses(pid) > len(late)
+        for row in rows:
             name = row["stack"][0].split("+")[0] if row["stack"] else None
             key = row["pattern"], row["fn"] if row["kind"] == "HtoD" else name
+            if held_up and row["pattern"] == "freed late" and name not in late:
+                continue
             was = found.get(key, (row["certainty"], 0, 0))
             self.assertEqual(was[0], row["certainty"], row)
             found[key] = (row["certainty"], was[1] + row["count"], was[2] + row["bytes"])
@@ -59,7 +73,8 @@ class Waste(tracesmith.Case):
         want = {**ALLOCATIONS, ("copied again", "cuMemcpyHtoDAsync_v2"): ("likely", STEPS - 1, (STEPS - 1) * UPLOAD)}
         self.wait_rows(process.pid, want)
         rows = {row["pattern"]: row for row in self.daemon.query("waste", "--pid", process.pid)}
-        late = rows["freed late"]
+        late = next(row for row in self.daemon.query("waste", "--pid", process.pid)
+                    if row["pattern"] == "freed late" and row["stack"][0].startswith("free_late"))
         self.assertGreaterEqual(late["held_ns"], 1_300_000_000)
         self.assertLess(late["held_ns"], 60_000_000_000)
         self.assertIsNone(late["lost_ns"], "idle memory takes no time")
@@ -73,7 +88,7 @@ class Waste(tracesmith.Case):
         self.assertLessEqual({row["pattern"] for row in every}, {pattern for pattern, _ in want})
         self.assertTrue([row for row in every if row["certainty"] == "possible" and row["pattern"] == "copied again"])
         recording = os.path.join(self.daemon.directory, "waste.sbt")
-        self.daemon.ctl("record", "-o", recording, "--pid", process.pid, "--since", "60s")
+        self.daemon.ctl("record", "-o", recording, "--pid", process.pid, "--since", "1h")
         here = self.daemon.query("waste", "--pid", process.pid)
         again = self.daemon.query("waste", "--file", recording)
         self.assertEqual(again, here)
@@ -95,7 +110,7 @@ class Waste(tracesmith.Case):
         process = self.start("--clean")
         wait_for("all calls", lambda: self.daemon.apis(process.pid).get("cuMemcpyHtoDAsync_v2", {}).get("calls") == 2 * STEPS)
         answer = self.daemon.answer("waste", "--pid", process.pid)
-        self.assertEqual(answer["rows"], [])
+        self.assertEqual(self.rows(process.pid, late=()), {}, answer)
         self.assert_nothing_lost(answer, allowed=("stack-sampled",))
 
     def test_the_exact_tier_is_sure_of_copies(self):

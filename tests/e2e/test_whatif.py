@@ -141,7 +141,7 @@ class WhatIf(tracesmith.Case):
         tracesmith.wait_for("the last 10 s to be empty",
                             lambda: json.loads(self.tsctl(*of, "--json").out.splitlines()[-1]).get("changes") == 0)
         self.assertIn("No operations", self.tsctl(*of, "--emulate", code=1).err)
-        self.tsctl(*of, "--emulate", "--since", "1m")
+        self.tsctl(*of, "--emulate", "--since", "10m")
 
     def test_fewer_waits_are_predicted(self):
         self.record("waits", "pipeline", "--streams", "2", "--sync", scale=SLOW)
