@@ -76,7 +76,15 @@ class Screen:
         return "\n".join("".join(row).rstrip() for row in self.cell)
 
     def wait(self, text):
-        wait_for(f"{text!r} on the screen:\n{self.text()}", lambda: re.search(text, self.text()))
+        """Until it shows that; what it showed then is in `shown`."""
+        def is_there():
+            self.shown = self.text()
+            return re.search(text, self.shown)
+
+        try:
+            wait_for(repr(text), is_there)
+        except AssertionError as error:
+            raise AssertionError(f"{error} on the screen:\n{self.shown}") from None
 
     def wait_end(self):
         wait_for("its end", lambda: self.text() is not None and self.status is not None)

@@ -49,8 +49,7 @@ class Restart(unittest.TestCase):
         self.assertEqual(integrity(self.daemon.database), "ok")
         self.daemon.start()
         after = self.daemon.answer("leaks", "--pid", process.pid, "--min-age", "0s")
-        self.assertEqual([(row["bytes"], row["count"], row["stack"]) for row in after["rows"]],
-                         [(row["bytes"], row["count"], row["stack"]) for row in before])
+        self.assertEqual(self.leaks(after["rows"]), self.leaks(before))
         self.assertEqual(after["rows"][0]["bytes"], want["bytes"])
         gap = [row for row in self.daemon.query("loss") if row["reason"] == "gap"]
         self.assertTrue(gap, "the time without a daemon is a gap")
@@ -58,6 +57,11 @@ class Restart(unittest.TestCase):
         self.daemon.wait_ended(process.pid)
         rows = self.daemon.sql(f"SELECT id FROM process WHERE pid = {process.pid}")
         self.assertEqual(len(rows), 1, "one process, one row")
+
+    @staticmethod
+    def leaks(rows):
+        """With their stacks, but for inlined frames: these come with the lines, which may be found later."""
+        return [(row["bytes"], row["count"], [frame["function"] for frame in row["frames"] if not frame["inlined"]]) for row in rows]
 
     def test_operations_that_waited_for_their_end_are_in_the_gap(self):
         self.daemon.start()
@@ -126,8 +130,9 @@ class Restart(unittest.TestCase):
                 time.sleep(random.uniform(0.05, 0.8))
                 self.daemon.kill()
             before, calls = calls, self.committed_calls()
+            recent = time.monotonic() - 100  # older ones become minutes
             for second in before:
-                if second > max(before) - 60:  # older ones become minutes
+                if second > recent:
                     self.assertGreaterEqual(calls.get(second, 0), before[second], f"calls of second {second} are gone")
         self.daemon.start()
         self.assertNotIn("damaged", self.daemon.answer("loss")["loss"])
@@ -216,10 +221,12 @@ class Planted(unittest.TestCase):
     def test_nor_may_a_helper_that_reads_what_others_write(self):
         idle = workload("leak", "--steps", "20")
 
-        def helper():
+        def tried():
             self.daemon.ctl("stack", str(idle.pid))  # it stays for a while
-            return self.of("ts-helper")
-        tried = self.tried(wait_for("a helper", helper))
+            helper = self.of("ts-helper")
+            with contextlib.suppress(ProcessLookupError):
+                return helper and self.tried(helper)
+        tried = wait_for("a helper", tried)
         idle.communicate("\n")
         self.assertGreater(len(tried), 10)
         self.assertEqual([what for what, answer in tried.items() if answer == "done"], [])

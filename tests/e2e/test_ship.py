@@ -152,6 +152,9 @@ class Ship(tracesmith.Case):
         self.addCleanup(self.server.shutdown)
         self.configure()
 
+    def launch(self):
+        self.daemon.start(prefix=["env", "TRACESMITH_PATIENCE=20"])  # a stack that is not found in time is cut
+
     def write(self, path, text, mode=0o644):
         with open(path, "w") as file:
             file.write(text)
@@ -200,10 +203,13 @@ class Ship(tracesmith.Case):
         self.assertNotIn("AWS", kept["text"])
         self.assertTrue(all(row["frames"] and row["frames"][0].startswith("cu") for row in self.server.rows("stack") if row["process"] == ours["process"]))
         self.assertTrue(self.server.rows("incident"))
-        # Again, and after more: nothing is doubled, and stacks are not sent twice.
-        stacks = self.server.told("stack")
+        # Again, and after more: nothing is doubled, and stacks are not sent twice, unless their lines were found meanwhile.
+        def stacks():
+            return [(key, tuple(row["frames"])) for key, row in self.server.all_rows("stack")]
+
+        before = stacks()
         self.ship_all()
-        self.assertFalse(set(stacks) & set(self.server.told("stack")[len(stacks):]))
+        self.assertEqual(set(before) & set(stacks()[len(before):]), set())
         process = self.work("short")
         self.ship_all()
         self.assert_all_arrived()
@@ -276,8 +282,8 @@ class Ship(tracesmith.Case):
         # Without a daemon it still arrives; killed in the middle, too.
         self.daemon.stop()
         while self.server.count < len(faults):
-            shipper = subprocess.Popen(self.arguments(), stderr=subprocess.DEVNULL)
             count = self.server.count
+            shipper = subprocess.Popen(self.arguments(), stderr=subprocess.DEVNULL)
             wait_for("a block", lambda: self.server.count > count)
             shipper.kill()
             shipper.wait()
@@ -303,10 +309,10 @@ class Ship(tracesmith.Case):
             # What the server's clock showed at that time of ours.
             passed = row["at_ns"] - server.began
             truth = server.ahead + passed + int(passed * drift) - row["at_ns"]
-            self.assertLessEqual(abs(row["offset_ns"] - truth), row["bound_ns"])
+            self.assertLessEqual(abs(row["offset_ns"] - truth), row["bound_ns"], row)
             self.assertEqual((row["host"], row["server"]), ("node 'é'", "server"))
-            self.assertLess(row["bound_ns"], 10**9)
             self.assertGreater(row["round_trip_ns"], 0)
+            self.assertLess(row["bound_ns"], 10**9 + row["round_trip_ns"], row)
 
     def test_a_window_of_operations(self):
         process = self.work("counts")

@@ -2,6 +2,7 @@
 """tsctl top: on a terminal of any size, without a daemon, with another one, and once for scripts."""
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -67,7 +68,8 @@ class Top(Case):
 
     def click(self, screen, text, button=0):
         """With the mouse, as xterm reports it."""
-        row, line = next((row, line) for row, line in enumerate(screen.text().split("\n")) if text in line)
+        screen.wait(re.escape(text))
+        row, line = next((row, line) for row, line in enumerate(screen.shown.split("\n")) if text in line)
         at = f"{button};{line.index(text) + 1};{row + 1}"
         screen.type(f"\x1b[<{at}M" + (f"\x1b[<{at}m" if button == 0 else ""))
 
@@ -80,9 +82,9 @@ class Top(Case):
 
     def runs(self, said, process):
         """Whether it has, in the second that is told."""
-        row = next(row for row in said["processes"] if row["pid"] == process.pid)
-        device = next(row for row in said["devices"] if row["device"] == 0)
-        return row["busy"] > 0 and row["launches_per_s"] > 1 and device["busy"] > 0 and device["copies_per_s"] > 1
+        row = next((row for row in said["processes"] if row["pid"] == process.pid), None)
+        device = next((row for row in said["devices"] if row["device"] == 0), None)
+        return row and device and row["busy"] > 0 and row["launches_per_s"] > 1 and device["busy"] > 0 and device["copies_per_s"] > 1
 
     def test_sizes_of_devices_in_the_probe_tier(self):
         """Of a device in use it is what the program learned; asking for it is no use."""
