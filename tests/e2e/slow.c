@@ -1,4 +1,4 @@
-/* Slow: preloaded into the daemon, what may take long, and takes two seconds here: answers of a
+/* Slow: preloaded into the daemon, what may take long, and takes six seconds here: answers of a
  * name service; the first bytes of a libcuda, and the names in its folder; the first read of a file
  * whose name has `slow-to-read`; opening the library that is loaded into programs; and the kernel,
  * to take probes off a library (TS_SLOW_LINKS=S: S seconds). Or, instead
@@ -20,7 +20,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#define SLOW_S 2
+#define SLOW_S 6 /* longer than a thread waits for a processor */
 
 static void *next(const char *name)
 {

@@ -128,13 +128,17 @@ class Case(tracesmith.Case):
         with tempfile.TemporaryDirectory(prefix="tracesmith-unwind-") as directory:
             process = self.start(TARGET, directory, self.library)
             rounds, count, unwound = [], 0, []
-            for _ in range(rounds_wanted):
+
+            def is_learned():
+                nonlocal count
                 sizes, count = self.round(process, count)
                 rounds.append(sizes)
                 unwound.append(self.unwound())
+                return len(rounds) >= rounds_wanted and (not learned or unwound[-1] == unwound[-2])
+
+            # Where the mappings of others were lost, as on a busy machine, rules are learned again.
+            wait_for("nothing to be left to be learned", is_learned)
             self.finish(process)
-            if learned:
-                self.assertEqual(unwound[-1], unwound[-2], "nothing is left to be learned")
             self.assertGreater(len(rounds[0]), 12)
             whole = 0
             for name in rounds[0]:
@@ -222,6 +226,7 @@ class Unwind(Case):
 
 
 class Flood(Case):
+    settings = Case.settings + "\nring_size = 64MiB"  # no call is missed while the daemon does not get to run
     environment = {}
 
     def python_is_whole(self):
@@ -339,7 +344,7 @@ class Held(Case):
 
 
 class Late(Case):
-    environment = {"LD_PRELOAD": SLOW, "TRACESMITH_PATIENCE": "4"}  # less than the file takes
+    environment = {"LD_PRELOAD": SLOW, "TRACESMITH_PATIENCE": "20"}  # 4 s, less than the file takes
 
     def again(self, process):
         process.stdin.write("\n")
