@@ -17,6 +17,9 @@ HELD = ("device", "managed", "pool", "host", "registered", "physical")
 
 
 class Random(tracesmith.Case):
+    # Whatever it does while the daemon does not get to run has room.
+    settings = "[exact]\nring_records = 131072\n[probe]\nring_size = 64MiB\n"
+
     def start(self, seed, prefix=(), steps=STEPS):
         process = subprocess.Popen(
             [*prefix, tracesmith.workload_path("random"), "--seed", str(seed), "--steps", str(steps)],

@@ -33,7 +33,9 @@ class Record(tracesmith.Case):
         self.file = os.path.join(self.directory, "f.sbt")
 
     def rows(self, statement, file=None):
-        result = self.daemon.ctl("sql", "--json", statement, *(("--file", file) if file else ()))
+        if not file:
+            return self.daemon.sql(statement)
+        result = self.daemon.ctl("sql", "--json", statement, "--file", file)
         self.assertEqual(result.code, 0, result.err)
         return json.loads(result.out)["rows"]
 
@@ -49,7 +51,6 @@ class Record(tracesmith.Case):
     def assert_same(self, pid, file=None, sums=True):
         """The file has the ops of the process that the store has, and what they refer to."""
         where = f"= {pid}"
-        wait_for("all of the ops", lambda: self.rows(CONTENT.format(where)) == self.rows(CONTENT.format(where)))
         stored = self.rows(CONTENT.format(where))
         self.assertTrue(stored)
         self.assertEqual(self.rows(CONTENT.format(where), file or self.file), stored)
@@ -105,8 +106,16 @@ class Record(tracesmith.Case):
         self.settle(process.pid)
         whole = self.rows(f"SELECT start_ns FROM op WHERE pid = {process.pid} ORDER BY start_ns")
 
+        def offset():
+            """Of the wall clock, and how long it took to look."""
+            begin = time.monotonic_ns()
+            now = time.time_ns()
+            return time.monotonic_ns() - begin, now - begin
+
+        _, offset_ns = min(offset() for _ in range(100))  # one of them is not interrupted
+
         def time_of(op):
-            ns = whole[op]["start_ns"] + time.time_ns() - time.monotonic_ns()
+            ns = whole[op]["start_ns"] + offset_ns
             return f"{datetime.datetime.utcfromtimestamp(ns // 10**9).isoformat()}.{ns % 10**9:09}Z"
         result = self.daemon.ctl("record", "-o", self.file, "--all", "--since", time_of(len(whole) // 3),
                                  "--until", time_of(2 * len(whole) // 3))
@@ -169,8 +178,10 @@ class Record(tracesmith.Case):
             self.assertEqual(file.read(), "mine")
 
     def test_program_outlives_its_recording(self):
+        whole = f"{BUILD}/tsctl sql --file {self.file} --csv \"SELECT 1 AS n FROM recording WHERE key = 'file_state' AND value = 'whole'\""
+        until_whole = f"until {whole} 2> /dev/null | grep -qx 1; do sleep 0.1; done; echo"
         result = self.daemon.ctl("record", "-o", self.file, "--duration", "1s", "--", "sh", "-c",
-                                 f"LD_LIBRARY_PATH={os.path.dirname(library())} {workload_path('rate')} --rate 1000 --seconds 4; exit 5")
+                                 f"({until_whole}) | LD_LIBRARY_PATH={os.path.dirname(library())} {workload_path('rate')} --rate 1000 --stop; exit 5")
         self.assertEqual(result.code, 5, result.err)
         end = self.daemon.sql("SELECT exit_ns FROM process WHERE comm = 'rate' AND exit_ns > 0")[0]["exit_ns"]
         self.assertLess(self.fact("until_ns"), end, "not before the end of the program")

@@ -24,6 +24,9 @@ WINDOW = ("--since", "10m")
 
 
 class Replay(tracesmith.Case):
+    # Whatever a program does while the daemon does not get to run has room.
+    settings = "[exact]\nring_records = 131072\n[probe]\nring_size = 64MiB\n"
+
     def program(self, name, *arguments, exact=False):
         """Runs a workload to its end, and waits until all that it did is stored; its pid."""
         command = [os.path.join(BUILD, "tsctl"), "run", "--"] if exact else []
@@ -176,7 +179,7 @@ class Replay(tracesmith.Case):
         self.assertTrue(result.err, "nothing is said of the end that is missing")
 
     def test_pace(self):
-        pid = self.program("rate", "--rate", 100, "--seconds", 1)
+        pid = self.program("rate", "--rate", 100, "--count", 100)
         arguments = ("replay", "--pid", pid, *WINDOW)
         changes = self.played(*arguments[1:])
         span_s = (changes[-1]["time_ns"] - changes[0]["time_ns"]) / 1e9
@@ -213,12 +216,11 @@ class Replay(tracesmith.Case):
         process = subprocess.Popen([os.path.join(BUILD, "tsctl"), *map(str, arguments), "--speed", "0.02"],
                                    env=environment, stdin=slave, stdout=slave)
         os.close(slave)
-        begin = time.monotonic()
         shown = self.read_terminal(master, lambda shown: shown.count(b"\033[3A") >= 10)
         self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
         self.assertIn(b" at 0.02x ", shown)
         self.assertIn(b"GPU 0 stream ", shown)
-        self.assertLess(time.monotonic() - begin, span_s / 0.02, "'q' did not end it")
+        self.assertLess(float(re.findall(rb"([0-9]+\.[0-9]{6}) s", shown)[-1]), 0.9 * span_s, "'q' did not end it")
 
     def read_terminal(self, master, enough=lambda shown: False):
         """All that is shown until the program ends; it is told to once there is enough."""
@@ -309,7 +311,9 @@ class Replay(tracesmith.Case):
         refused("--speed", "--speed", "fast")
         self.assertIn("none.sbt", self.replay("none.sbt", code=1).err)
         self.assertIn("Process 1 has not used CUDA", self.replay("--pid", 1, code=1).err)
-        self.assertEqual(self.replay("--json").out, '{"changes":0,"loss":{}}\n')
+        nothing = json.loads(self.replay("--json").out)
+        nothing["loss"].pop("mapping", None)  # of others, as in assert_nothing_lost()
+        self.assertEqual(nothing, {"changes": 0, "loss": {}})
         self.daemon.stop()
         self.assertIn("No daemon listens", self.replay(code=1).err)
 

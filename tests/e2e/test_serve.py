@@ -697,6 +697,9 @@ class Page(unittest.TestCase):
 class Serve(tracesmith.Case):
     settings = "tensors = yes"
 
+    def launch(self):
+        self.daemon.start(prefix=["env", "TRACESMITH_PATIENCE=20"])  # a stack that is not found in time is cut
+
     def web(self, *arguments):
         web = Web(self.daemon, *arguments)
         self.addCleanup(self.end, web.process)
@@ -751,9 +754,10 @@ class Serve(tracesmith.Case):
         row = {row["name"]: row["total_ns"] for row in self.daemon.query("kernels", "--pid", process.pid, "--limit", 0)}
         self.assertAlmostEqual(total(found, "tracesmith_kernel_seconds_sum", own), sum(row.values()) / 1e9, 6)
         self.assertEqual(total(found, "tracesmith_kernel_seconds_bucket", own, 'le="+Inf"'), kernels)
-        start, = self.daemon.sql("SELECT count(*) AS count, sum(gpu_start_ns - start_ns) AS ns, "
-                                      "sum(gpu_start_ns - start_ns < 4194304) AS soon FROM op "
-                                      f"WHERE pid = {process.pid} AND kind = 'launch' AND gpu_start_ns > 0")
+        delays = ("SELECT count(*) AS count, sum(gpu_start_ns - start_ns) AS ns, sum(gpu_start_ns - start_ns < 4194304) AS soon FROM op"
+                  f" WHERE pid = {process.pid} AND kind = 'launch' AND gpu_start_ns > 0")
+        delayed = total(found, "tracesmith_launch_delay_seconds_count", own)
+        start = wait_for(f"{delayed} launches to be stored", lambda: (start := self.daemon.sql(delays)[0])["count"] == delayed and start)
         self.assertEqual([total(found, "tracesmith_launch_delay_seconds_bucket", own, f'le="{edge}"') for edge in ("0.004194304", "+Inf")],
                          [start["soon"], start["count"]])
         self.assertAlmostEqual(total(found, "tracesmith_launch_delay_seconds_sum", own), start["ns"] / 1e9, 6)
@@ -774,10 +778,10 @@ class Serve(tracesmith.Case):
         process.communicate("\n")
         for pid in (short.pid, process.pid):
             self.daemon.wait_ended(pid)
-        wait_for("the calls of the short one", lambda: total(look(), "tracesmith_launches_total") >= launches + 500)
+        wanted = total(before, "tracesmith_launches_total") + launches + 500
+        wait_for("the calls of the short one", lambda: total(look(), "tracesmith_launches_total") >= wanted)
         found = rounds[-1]
-        self.assertEqual(total(found, "tracesmith_launches_total"),
-                         total(before, "tracesmith_launches_total") + launches + 500)
+        self.assertEqual(total(found, "tracesmith_launches_total"), wanted)
         self.assertEqual(total(found, "tracesmith_kernel_seconds_count", own), kernels, "the last counts are gone")
         self.assertEqual(total(found, "tracesmith_memory_live_bytes", own), 0)
         for one, next_one in zip(rounds, rounds[1:]):
