@@ -24,7 +24,7 @@ DRIVER = os.environ.get("TS_DRIVER", "")
 USUAL = "libcuda.so.1"
 # How an answer ends that may be another one soon: a busy machine has no good moment of a process, has not looked at it yet,
 # or has not started the one that answers.
-AGAIN = ("; try again", ": try again", ": try again in a few seconds")
+AGAIN = ("; try again", ": try again", ": try again in a moment", ": try again in a few seconds")
 DEADLINE = float(os.environ.get("TS_DEADLINE", "60"))
 # 'exact': all tests of the exact tier with calls that are reported from inside.
 LIGHT = os.environ.get("TS_LIGHT", "request")
@@ -38,7 +38,7 @@ def skip(why):
 
 def not_now(said):
     """Whether a refusal is one of a bad moment, and of nothing else."""
-    return said.rstrip().endswith(("; try again", ": try again in a moment"))
+    return said.rstrip().endswith(AGAIN)
 
 
 def wait_for(what, condition, seconds=DEADLINE):
@@ -126,7 +126,7 @@ class Daemon:
         result = self.ctl("query", name, "--json", *arguments)
         if result.code == 1 and "has not used CUDA" in result.err:
             return {"query": name, "rows": [], "loss": {}}
-        if result.code and result.err.rstrip().endswith(AGAIN):
+        if result.code and not_now(result.err):
             return None
         if result.code:
             raise AssertionError(f"query {name} {arguments}: exit {result.code}: {result.err}\n{self.log()}")
@@ -138,7 +138,7 @@ class Daemon:
     def sql(self, text, *options):
         def ask():
             result = self.ctl("sql", "--json", *options, text)
-            if result.code and result.err.rstrip().endswith(AGAIN):
+            if result.code and not_now(result.err):
                 return None
             if result.code:
                 raise AssertionError(f"sql {text}: exit {result.code}: {result.err}")
