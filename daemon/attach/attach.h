@@ -38,14 +38,14 @@ struct attach_result {
 
 /* -ECANCELED: the leash; -ESRCH: no such process, or it ended; -EPERM: no permission, or another
  * tracer; -ENOEXEC: not supported for this process; -ENODEV: it does not use CUDA (yet); -EALREADY:
- * carries the library and is connected; -EAGAIN: no thread of it was free; -EIO: it failed and was
- * rolled back. */
+ * carries the library and is connected; -EAGAIN: no thread of it was free, or a lock was held all
+ * the time; -EIO: it failed and was rolled back. */
 int attach_check(const struct attach_request *request, struct remarks *why);
 int attach_run(const struct attach_request *request, struct attach_result *ret,
 	       struct remarks *why);
 
 /* `handle` 0: an earlier daemon has loaded it. After the library has reported that it is GONE and
- * unloadable, and its connection has ended. */
+ * unloadable, and its connection has ended. -EAGAIN: as above, or a thread of it was inside. */
 int attach_unload(pid_t pid, uint64_t started_ticks, uint64_t handle, struct remarks *why);
 
 /* Where executable memory without a file is ours: left behind, if nobody attaches. */

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,14 +24,6 @@ static struct freeze_thread *freeze_find(const struct freeze *freeze, pid_t tid)
 	return NULL;
 }
 
-/* The main thread may have ended, while others run. */
-static bool thread_is_over(pid_t pid, pid_t tid)
-{
-	struct attach_status status;
-
-	return attach_status_read(pid, tid, &status) < 0 || strchr("ZX", status.state);
-}
-
 /* Positive: there was a new one. */
 static int freeze_seize(struct freeze *freeze)
 {
@@ -47,10 +38,14 @@ static int freeze_seize(struct freeze *freeze)
 	for (size_t i = 0; i < count; i++) {
 		if (freeze_find(freeze, tid[i]))
 			continue;
-		if (ptrace(PTRACE_SEIZE, tid[i], NULL, NULL) == 0)
+		if (ptrace(PTRACE_SEIZE, tid[i], NULL, NULL) == 0) {
 			freeze->thread[freeze->count++] = (struct freeze_thread){ .tid = tid[i] };
-		else if (!thread_is_over(freeze->pid, tid[i]))
-			return errno == EPERM ? -EPERM : -EAGAIN;
+			continue;
+		}
+		r = errno == EPERM ? -EPERM : -EAGAIN;
+		/* The main thread may have ended, while others run. */
+		if (!attach_thread_is_over(freeze->pid, tid[i]))
+			return r;
 	}
 	return freeze->count > before;
 }

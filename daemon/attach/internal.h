@@ -73,6 +73,8 @@ struct attach_where {
 
 /* -ESRCH: not there. */
 int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret);
+/* The kernel refuses to trace such a thread as if it were not allowed. */
+bool attach_thread_is_over(pid_t pid, pid_t tid);
 int attach_where_read(pid_t pid, pid_t tid, struct attach_where *ret);
 int attach_maps_read(pid_t pid, struct attach_maps *ret);
 void attach_maps_free(struct attach_maps *maps);
@@ -170,7 +172,8 @@ void attach_remote_hurry(struct attach_remote *remote, bool hurry);
 /* *ret is a negative errno where the call failed. */
 int attach_remote_syscall(struct attach_remote *remote, long number, const uint64_t argument[6],
 			  int64_t *ret);
-/* Needs code and scratch. -ETIMEDOUT, -EFAULT: it did not return; only release it. */
+/* Needs code and scratch. -ETIMEDOUT, -EBUSY (it waits for a lock), -EFAULT: it did not return;
+ * only release it. */
 int attach_remote_call(struct attach_remote *remote, uint64_t function, uint64_t first,
 		       uint64_t second, uint64_t *ret);
 int attach_remote_release(struct attach_remote *remote);
@@ -212,7 +215,8 @@ struct attach_state {
 	uint64_t handle, entry;
 	uint64_t longest_ns;
 	uint32_t stops;
-	bool late;   /* a call waited for a lock and was abandoned before it did anything */
+	bool late;   /* a call took too long and was abandoned before it did anything */
+	bool locked; /* the same, as it waited for a lock */
 	bool unload; /* the library is there, but did not start */
 	bool lost;   /* a thread could not be stopped where it was: it still needs our memory */
 	const struct attach_request *request; /* NULL: none */

@@ -94,6 +94,13 @@ int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret)
 	return 0;
 }
 
+bool attach_thread_is_over(pid_t pid, pid_t tid)
+{
+	struct attach_status status;
+
+	return attach_status_read(pid, tid, &status) < 0 || strchr("ZX", status.state);
+}
+
 int attach_where_read(pid_t pid, pid_t tid, struct attach_where *ret)
 {
 	struct attach_where where = { .call = -1 };

@@ -30,6 +30,7 @@
 #define CALL_NS	       100000000ull /* without a system call */
 #define ROUNDS_LOCKED  3	    /* who holds the lock may be waiting for a CPU */
 #define ROUNDS_SLOW    8
+#define ROUNDS_BUSY    20 /* of all calls: it waits for a CPU itself */
 #define ROUNDS_LOADING 50
 #define END_NS	       5000000000ull
 #define SPIN_NS	       20000ull
@@ -214,30 +215,34 @@ int attach_remote_stop(struct attach_remote *remote, pid_t tid)
 	return r;
 }
 
-/* Continues to the next system call, its entry or its exit. */
-static int remote_next(struct attach_remote *remote, uint64_t limit_ns)
+/* For the next system call, its entry or its exit. */
+static int remote_await(struct attach_remote *remote, uint64_t limit_ns)
 {
-	int r, status, signal = 0;
+	int r, status, signal;
 
 	for (;;) {
-		if (remote_resume(remote, PTRACE_SYSCALL, signal) < 0)
-			return -ESRCH;
 		r = remote_wait(remote, limit_ns, &status);
 		if (r < 0)
 			return r;
-		signal = 0;
-		if (status_is_event(status))
-			continue; /* the process is stopped, but not this thread before it is done
-				   */
-		if (WSTOPSIG(status) == SYSCALL_STOP)
+		signal = status_is_event(status) ? 0 : WSTOPSIG(status);
+		if (signal == SYSCALL_STOP)
 			return 0;
-		if (WSTOPSIG(status) != SIGSTOP) {
-			remote->fault = WSTOPSIG(status);
+		/* The process is stopped, but not this thread before it is done. SIGSTOP cannot be
+		 * blocked. */
+		if (signal && signal != SIGSTOP) {
+			remote->fault = signal;
 			remote->settled = true;
 			return -EFAULT;
 		}
-		signal = SIGSTOP; /* cannot be blocked */
+		if (remote_resume(remote, PTRACE_SYSCALL, signal) < 0)
+			return -ESRCH;
 	}
+}
+
+static int remote_next(struct attach_remote *remote, uint64_t limit_ns)
+{
+	return remote_resume(remote, PTRACE_SYSCALL, 0) < 0 ? -ESRCH
+							    : remote_await(remote, limit_ns);
 }
 
 /* Signals are blocked last, and restored first. */
@@ -306,9 +311,17 @@ int attach_remote_code(struct attach_remote *remote)
 	return 0;
 }
 
+static bool remote_runs(const struct attach_remote *remote)
+{
+	struct attach_status status;
+
+	return attach_status_read(remote->target->pid, remote->tid, &status) == 0 &&
+	       status.state == 'R';
+}
+
 /* Whether a long call should continue. It must not be abandoned while it holds a lock of the loader
- * itself; if it only waits for one, abandoning is safe, and better than standing still. What is
- * slow for another reason gets more time. */
+ * itself; if it only waits for one, abandoning is safe, and better than standing still: -EBUSY.
+ * What is slow for another reason gets more time. */
 static int remote_late(struct attach_remote *remote, int round)
 {
 	struct user_regs_struct regs;
@@ -320,7 +333,9 @@ static int remote_late(struct attach_remote *remote, int round)
 		return -ESRCH;
 	if (attach_target_loader(remote->target, remote->tid) == LOADER_LOADS)
 		return round < ROUNDS_LOADING ? 0 : -ETIMEDOUT;
-	return round < (regs.orig_rax == SYS_futex ? ROUNDS_LOCKED : ROUNDS_SLOW) ? 0 : -ETIMEDOUT;
+	if (regs.orig_rax == SYS_futex)
+		return round < ROUNDS_LOCKED ? 0 : -EBUSY;
+	return round < ROUNDS_SLOW ? 0 : -ETIMEDOUT;
 }
 
 /* Runs until the thread is about to do the rt_sigreturn that calls end with, and skips that. The
@@ -328,10 +343,13 @@ static int remote_late(struct attach_remote *remote, int round)
 static int remote_run(struct attach_remote *remote, uint64_t *ret)
 {
 	struct user_regs_struct regs;
-	int r, rounds = 0;
+	int r, rounds = 0, busy = 0;
 
 	for (;;) {
 		r = remote_next(remote, CALL_NS);
+		/* It would spend its next time on the CPU with stopping. */
+		while (r == -ETIMEDOUT && busy++ < ROUNDS_BUSY && remote_runs(remote))
+			r = remote_await(remote, CALL_NS);
 		if (r == -ETIMEDOUT) {
 			r = remote_late(remote, rounds++);
 			if (r == 0)

@@ -213,7 +213,8 @@ static int state_call(struct attach_state *state, const char *name, uint64_t fun
 {
 	int r = attach_remote_call(&state->remote, function, first, second, ret);
 
-	state->late = r == -ETIMEDOUT;
+	state->locked = r == -EBUSY;
+	state->late = state->locked || r == -ETIMEDOUT;
 	if (r == 0)
 		return 0;
 	if (r == -ESRCH)
@@ -222,10 +223,10 @@ static int state_call(struct attach_state *state, const char *name, uint64_t fun
 		return ATTACH_FAILED(state->why, -EIO, "%s() in process %d got signal %d (%s)",
 				     name, state->pid, state->remote.fault,
 				     strsignal(state->remote.fault));
-	return ATTACH_FAILED(state->why, r == -ETIMEDOUT ? -EIO : r,
-			     "%s() in process %d did not return and was undone: a lock was held "
-			     "there; try again",
-			     name, state->pid);
+	return ATTACH_FAILED(state->why, state->late ? -EAGAIN : r,
+			     "%s() in process %d did not return and was undone: %s; try again",
+			     name, state->pid,
+			     state->locked ? "a lock was held there" : "it takes too long");
 }
 
 static int state_dlerror(struct attach_state *state)
@@ -285,6 +286,8 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 		return r;
 	attach_remote_hurry(&state->remote, false);
 	r = state_call(state, TS_INJECT_ATTACH_ENTRY, state->entry, address, 0, &result);
+	if (state->late && !state->locked)
+		r = -EIO;    /* and would the next time */
 	state->late = false; /* how far it got is unknown */
 	if (r < 0)
 		return r;

@@ -236,6 +236,8 @@ static int thread_try(struct attach_remote *remote, pid_t tid, enum attach_loade
 {
 	int r = attach_remote_stop(remote, tid);
 
+	if (r == -EPERM && attach_thread_is_over(remote->target->pid, tid))
+		r = -ESRCH;
 	if (r < 0)
 		return r == -ESRCH ? -EAGAIN : r;
 	if (thread_usable(remote, loader_max))
