@@ -27,6 +27,7 @@
 
 struct victim {
 	pid_t pid;
+	const char *mode;
 	int in; /* a stream socket: its standard input */
 	int out;
 };
@@ -50,7 +51,15 @@ static void fixture_rest(void)
 	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-/* A file that looks like the driver's library. */
+/* False: it takes too long. */
+static bool fixture_rests(uint64_t end_ms)
+{
+	fixture_rest();
+	return fixture_now_ms() < end_ms;
+}
+
+/* A file that looks like the driver's library, of a name that the daemons of the end-to-end tests
+ * beside us do not look for: they would tidy up what we leave. */
 static const char *fixture_cuda(void)
 {
 	static char path[64];
@@ -61,7 +70,7 @@ static const char *fixture_cuda(void)
 		return path;
 	snprintf(path, sizeof(path), "/tmp/test_attach.%d", getpid());
 	mkdir(path, 0755);
-	strcat(path, "/libcuda.so.1");
+	strcat(path, "/libcuda.so.attach");
 	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
 	if (fd < 0 || write(fd, page, sizeof(page)) != sizeof(page))
 		abort();
@@ -84,7 +93,7 @@ static void fixture_end(void)
 static struct victim victim_start_as(const char *program, const char *mode, const char *alone,
 				     void (*before)(void))
 {
-	struct victim victim;
+	struct victim victim = { .mode = mode };
 	int in[2], out[2];
 	char c;
 
@@ -120,18 +129,45 @@ static struct victim victim_start(const char *mode, const char *alone)
 	return victim_start_as(ATTACH_TARGET, mode, alone, NULL);
 }
 
+/* What it is doing, for a message. */
+static const char *victim_state(const struct victim *victim)
+{
+	static const char *const files[] = { "stat", "syscall" };
+	static char text[1024];
+	char path[64], line[400];
+	int length = snprintf(text, sizeof(text), "'%s'", victim->mode);
+
+	for (int i = 0; i < 2; i++) {
+		FILE *file;
+
+		line[0] = '\0';
+		snprintf(path, sizeof(path), "/proc/%d/%s", victim->pid, files[i]);
+		file = fopen(path, "re");
+		if (file && fgets(line, sizeof(line), file))
+			line[strcspn(line, "\n")] = '\0';
+		if (file)
+			fclose(file);
+		length += snprintf(text + length, sizeof(text) - (size_t)length, ", %s: %s",
+				   files[i], line);
+	}
+	return text;
+}
+
 /* Its exit status, or 1000 + the signal that ended it. */
 static int victim_end(struct victim *victim)
 {
 	uint64_t end = fixture_now_ms() + DEADLINE_MS;
+	bool late = false;
 	int status;
 
 	send(victim->in, "x", 1, MSG_NOSIGNAL);
 	shutdown(victim->in, SHUT_WR);
 	while (waitpid(victim->pid, &status, WNOHANG) == 0) {
-		if (fixture_now_ms() > end)
-			kill(victim->pid, SIGKILL);
-		fixture_rest();
+		if (fixture_rests(end) || late)
+			continue;
+		late = true;
+		fprintf(stderr, "does not end: %s\n", victim_state(victim));
+		kill(victim->pid, SIGKILL);
 	}
 	close(victim->in);
 	close(victim->out);
@@ -172,6 +208,18 @@ static struct residue residue_of(pid_t pid)
 	return residue;
 }
 
+static const char *residue_text(struct residue residue)
+{
+	static char text[2][128];
+	static int turn;
+
+	turn = !turn;
+	snprintf(text[turn], sizeof(text[turn]),
+		 "%d threads, %d descriptors, %d mappings, %d of ours, %d placed", residue.threads,
+		 residue.descriptors, residue.mappings, residue.ours, residue.placed);
+	return text[turn];
+}
+
 static int fixture_library(void)
 {
 	static int fd = -1;
@@ -183,19 +231,41 @@ static int fixture_library(void)
 
 /* Where the host is so busy that none of its threads was free in time, it is tried again, as the
  * answer says. */
-static int victim_attach(const struct victim *victim, uint32_t entry_does,
-			 struct attach_result *ret, struct remarks *why)
+static int attach_again(const struct attach_request *request, struct attach_result *ret,
+			struct remarks *why)
 {
-	struct attach_request request = {
+	int r, tries = 10;
+
+	while ((r = attach_run(request, ret, why)) == -EAGAIN && --tries)
+		;
+	return r;
+}
+
+static struct attach_request victim_request(const struct victim *victim, uint32_t entry_does)
+{
+	return (struct attach_request){
 		.pid = victim->pid,
 		.library = fixture_library(),
 		.wanted.flush_ms = entry_does,
 		.seccomp = true,
 	};
-	int r, tries = 10;
+}
 
-	while ((r = attach_run(&request, ret, why)) == -EAGAIN && --tries)
-		remarks_clear(why);
+static int victim_attach(const struct victim *victim, uint32_t entry_does,
+			 struct attach_result *ret, struct remarks *why)
+{
+	struct attach_request request = victim_request(victim, entry_does);
+
+	return attach_again(&request, ret, why);
+}
+
+/* As the daemon does. */
+static int victim_unload(const struct victim *victim, uint64_t handle, struct remarks *why)
+{
+	int r, tries = 4;
+
+	while ((r = attach_unload(victim->pid, 0, handle, why)) == -EAGAIN && --tries)
+		;
 	return r;
 }
 

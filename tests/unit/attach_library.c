@@ -15,6 +15,7 @@
 int tracesmith_attach(struct ts_attach *attach);
 
 static int *volatile nowhere;
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
 static bool running;
 
 static void *thread_main(void *data)
@@ -62,6 +63,9 @@ __attribute__((visibility("default"))) int tracesmith_attach(struct ts_attach *a
 	case ENTRY_HANGS:
 		for (;;)
 			pause();
+	case ENTRY_LOCKS:
+		for (;;)
+			pthread_mutex_lock(&held);
 	case ENTRY_CRASHES:
 		*nowhere = 1;
 		break;

@@ -6,6 +6,7 @@ enum entry_does {
 	ENTRY_STARTS,
 	ENTRY_FAILS = 9001,
 	ENTRY_HANGS,
+	ENTRY_LOCKS, /* waits for a lock that nobody lets go */
 	ENTRY_CRASHES,
 	ENTRY_OUTLIVES, /* waits until its tracer is gone, and starts then */
 };

@@ -60,6 +60,16 @@ static void ready(void)
 	fflush(stdout);
 }
 
+/* A byte of the standard input. Who asks whether we are there is answered. */
+static ssize_t next_byte(char *ret)
+{
+	ssize_t r;
+
+	while ((r = read(0, ret, 1)) == 1 && *ret == '?')
+		CHECK(write(1, "!", 1) == 1, 0);
+	return r;
+}
+
 static void on_signal(int signal)
 {
 	atomic_fetch_add(&handled, 1);
@@ -195,7 +205,7 @@ static void wait_child(void)
 static void wait_read(void)
 {
 	char c = 0;
-	long r = read(0, &c, 1);
+	long r = next_byte(&c);
 
 	CHECK(r == 1 && c == 'x', r);
 }
@@ -487,7 +497,7 @@ static bool run_jobs(const char *mode, bool alone)
 			if (alone) {
 				fcntl(0, F_SETFL, O_NONBLOCK);
 				ready();
-				while (read(0, &c, 1) < 0)
+				while (next_byte(&c) < 0)
 					jobs[i].run();
 				return true;
 			}

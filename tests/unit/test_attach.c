@@ -48,15 +48,16 @@ static void cycles_leave_nothing(const char *mode, const char *alone, bool threa
 		for (int i = 0; i < CYCLES; i++)
 			cycle(&victim, &result);
 		after = settled_residue_of(victim.pid);
-		assert_int_equal(after.ours, 0);
-		if (!threads_change) {
-			assert_int_equal(after.threads, before.threads);
-			assert_int_equal(after.descriptors, before.descriptors);
-		}
+		if (after.ours || (!threads_change && (after.threads != before.threads ||
+						       after.descriptors != before.descriptors)))
+			fail_msg("%s, and before %s; %s", residue_text(after), residue_text(before),
+				 victim_state(&victim));
 		grew = after.mappings >= before.mappings + CYCLES / 2 ||
 		       after.descriptors >= before.descriptors + CYCLES / 2;
 	}
-	assert_false(grew);
+	if (grew)
+		fail_msg("grows in every round, to %s from %s; %s", residue_text(after),
+			 residue_text(before), victim_state(&victim));
 	assert_int_equal(victim_end(&victim), 0);
 }
 
@@ -125,8 +126,11 @@ static long victim_call(const struct victim *victim)
 
 static void victim_waits(const struct victim *victim, long number)
 {
+	uint64_t end = fixture_now_ms() + DEADLINE_MS;
+
 	while (victim_call(victim) != number)
-		fixture_rest();
+		if (!fixture_rests(end))
+			fail_msg("is not in call %ld: %s", number, victim_state(victim));
 }
 
 /* The library comes and goes some times while the call waits. `signal_waits`: the system call that
@@ -223,7 +227,8 @@ static void a_signal_during_the_stop_ends_the_call(void **state)
 		usleep((useconds_t)(i * 70));
 		kill(victim.pid, SIGUSR1);
 		r = elsewhere_end(daemon);
-		assert_true(r == 0 || r == -ESRCH);
+		if (r != 0 && r != -ESRCH)
+			fail_msg("attach %d: %d; %s", i, r, victim_state(&victim));
 		assert_int_equal(victim_end(&victim), 0);
 	}
 }
@@ -231,6 +236,7 @@ static void a_signal_during_the_stop_ends_the_call(void **state)
 static void a_second_attach_is_refused_and_a_parked_library_started_again(void **state)
 {
 	struct victim victim = victim_start("read", NULL);
+	uint64_t end = fixture_now_ms() + DEADLINE_MS;
 	struct attach_result first, second;
 	struct remarks why = { 0 };
 
@@ -241,14 +247,14 @@ static void a_second_attach_is_refused_and_a_parked_library_started_again(void *
 	assert_true(fixture_dismiss(first.socket));
 	close(first.socket);
 	while (residue_of(victim.pid).threads > 1)
-		fixture_rest();
+		assert_true(fixture_rests(end));
 	assert_int_equal(victim_attach(&victim, ENTRY_STARTS, &second, &why), 0);
 	assert_true(second.loaded_before);
 	assert_int_equal(second.handle, first.handle);
 	assert_true(fixture_hears(second.socket, TS_MESSAGE_HELLO));
 	assert_true(fixture_dismiss(second.socket));
 	close(second.socket);
-	assert_int_equal(attach_unload(victim.pid, 0, second.handle, &why), 0);
+	assert_int_equal(victim_unload(&victim, second.handle, &why), 0);
 	assert_int_equal(residue_of(victim.pid).ours, 0);
 	assert_int_equal(attach_unload(victim.pid, 0, second.handle, &why), -ENOEXEC);
 	remarks_clear(&why);
@@ -263,38 +269,64 @@ static void a_program_survives_the_death_of_the_daemon(void **state)
 
 	for (int i = 0; i < 8; i++) {
 		struct victim victim = victim_start(modes[i % 2][0], modes[i % 2][1]);
+		_cleanup_(remarks_clear) struct remarks why = { 0 };
 		pid_t daemon = attach_elsewhere(&victim, ENTRY_OUTLIVES);
-		struct remarks why = { 0 };
-		int status;
+		uint64_t end = fixture_now_ms() + DEADLINE_MS;
+		int status, r;
 
 		while (!residue_of(victim.pid).placed) /* until then it sleeps for itself */
-			fixture_rest();
+			if (!fixture_rests(end))
+				fail_msg("nothing is placed: %s", victim_state(&victim));
 		victim_waits(&victim, SYS_clock_nanosleep);
 		kill(daemon, SIGKILL);
 		waitpid(daemon, &status, 0);
-		assert_true(WIFSIGNALED(status)); /* it had not finished */
-		assert_int_equal(attach_tidy(victim.pid, 0, &why), 1);
+		if (!WIFSIGNALED(status))
+			fail_msg("attach ended before: %#x; %s", status, victim_state(&victim));
+		r = attach_tidy(victim.pid, 0, &why);
+		if (r != 1)
+			fail_msg("tidy %d: %d, %s; %s", i, r, remarks_text(&why) ?: "",
+				 victim_state(&victim));
 		assert_int_equal(victim_end(&victim), 0);
 	}
 }
 
-/* The thread that worked for the daemon is the program's again: it has its signals. */
+/* Only its own code answers, with its own registers. */
+static bool victim_answers(const struct victim *victim)
+{
+	struct pollfd wait = { .fd = victim->out, .events = POLLIN };
+	char c = 0;
+
+	return send(victim->in, "?", 1, MSG_NOSIGNAL) == 1 && poll(&wait, 1, DEADLINE_MS) == 1 &&
+	       read(victim->out, &c, 1) == 1 && c == '!';
+}
+
+/* The thread that worked for the daemon is the program's again: it has its signals. Before, it may
+ * be on its way to make what is to be tidied up. */
 static void victim_is_back(const struct victim *victim)
 {
-	uint64_t end = fixture_now_ms() + DEADLINE_MS, blocked = ~0ull;
+	uint64_t blocked = ~0ull;
 	char path[64], line[256];
+	FILE *file;
 
+	if (!victim_answers(victim))
+		fail_msg("the program does not come back: %s", victim_state(victim));
 	snprintf(path, sizeof(path), "/proc/%d/status", victim->pid);
-	while (blocked && fixture_now_ms() < end) {
-		FILE *file = fopen(path, "re");
-
-		while (file && fgets(line, sizeof(line), file))
-			sscanf(line, "SigBlk: %" SCNx64, &blocked);
-		if (file)
-			fclose(file);
-		fixture_rest();
-	}
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "SigBlk: %" SCNx64, &blocked);
+	if (file)
+		fclose(file);
 	assert_int_equal(blocked, 0);
+}
+
+static int victim_tidied(const struct victim *victim)
+{
+	_cleanup_(remarks_clear) struct remarks why = { 0 };
+	int r = attach_tidy(victim->pid, 0, &why);
+
+	if (r < 0)
+		fail_msg("tidy: %d, %s; %s", r, remarks_text(&why), victim_state(victim));
+	return r;
 }
 
 /* What the next daemon does with it. The library, if it has started, stays for its own connection,
@@ -304,26 +336,27 @@ static bool next_daemon_tidies(const struct victim *victim, struct residue befor
 	_cleanup_(remarks_clear) struct remarks why = { 0 };
 	uint64_t end = fixture_now_ms() + DEADLINE_MS;
 	struct residue now;
-	int r;
+	bool found;
+	int r = 0;
 
 	victim_is_back(victim);
-	r = attach_tidy(victim->pid, 0, &why);
-	if (r < 0)
-		fail_msg("tidy: %s", remarks_text(&why));
+	found = victim_tidied(victim);
 	do {
-		fixture_rest();
 		now = residue_of(victim->pid);
 	} while ((now.descriptors > before.descriptors || now.threads > before.threads) &&
-		 fixture_now_ms() < end);
-	assert_int_equal(now.threads, before.threads);
-	assert_int_equal(now.descriptors, before.descriptors);
-	assert_int_equal(attach_tidy(victim->pid, 0, &why), 0);
+		 fixture_rests(end));
+	if (now.threads != before.threads || now.descriptors != before.descriptors)
+		fail_msg("%s, and before %s; %s", residue_text(now), residue_text(before),
+			 victim_state(victim));
+	assert_false(victim_tidied(victim));
 	if (now.ours)
-		assert_int_equal(attach_unload(victim->pid, 0, 0, &why), 0);
+		r = victim_unload(victim, 0, &why);
+	if (r < 0)
+		fail_msg("unload: %d, %s; %s", r, remarks_text(&why), victim_state(victim));
 	now = residue_of(victim->pid);
-	assert_int_equal(now.ours, 0);
-	assert_int_equal(now.placed, 0);
-	return r > 0;
+	if (now.ours || now.placed)
+		fail_msg("%s; %s", residue_text(now), victim_state(victim));
+	return found;
 }
 
 /* Wherever it is: each stop has its moments. */
@@ -357,7 +390,8 @@ static void a_program_killed_in_the_middle_is_told_and_not_kept(void **state)
 		usleep((useconds_t)(i * 100));
 		kill(victim.pid, SIGKILL);
 		r = elsewhere_end(daemon);
-		assert_true(r == 0 || r == -ESRCH);
+		if (r != 0 && r != -ESRCH)
+			fail_msg("attach %d: %d; %s", i, r, victim_state(&victim));
 		assert_int_equal(victim_end(&victim), 1000 + SIGKILL);
 	}
 }
