@@ -33,12 +33,12 @@ static void on_light(void *data, uint32_t pid, bool light)
 	core_set_light(daemon->core, pid, light);
 }
 
-static bool is_watched(void *data, uint32_t pid)
+static enum hot_state hot(void *data, uint32_t pid)
 {
 	const struct daemon *daemon = data;
 
-	return !libraries_has(daemon->libraries, pid) ||
-	       libraries_hot_state(daemon->libraries, pid) == HOT_IS_OPEN;
+	return libraries_has(daemon->libraries, pid) ? libraries_hot_state(daemon->libraries, pid)
+						     : HOT_IS_OPEN;
 }
 
 static void on_priced(void *data, const struct ts_event *event)
@@ -95,7 +95,7 @@ int daemon_start_exact(struct daemon *daemon)
 		.stir = on_record,
 		.recording = on_recording,
 		.light = on_light,
-		.is_watched = is_watched,
+		.hot = hot,
 		.priced = on_priced,
 		.functions = library_functions(),
 		.data = daemon,

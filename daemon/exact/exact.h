@@ -14,6 +14,7 @@
 #include "core/model/core.h"
 #include "daemon/api/api.h"
 #include "daemon/inject/inject.h"
+#include "daemon/probe/libraries.h"
 #include "daemon/probe/probe.h"
 
 struct exact;
@@ -43,9 +44,9 @@ struct exact_parts {
 	/* The process is recorded from `since_ns` on, or not any more. */
 	void (*recording)(void *data, uint32_t pid, bool on, uint64_t since_ns);
 	/* Whether the probes of hot functions are to stay out of a process, which reports those
-	 * calls itself (light mode); and whether they are in it again. */
+	 * calls itself (light mode); and how they are. */
 	void (*light)(void *data, uint32_t pid, bool light);
-	bool (*is_watched)(void *data, uint32_t pid);
+	enum hot_state (*hot)(void *data, uint32_t pid);
 	/* The library reports a hot call, or what records cost. */
 	void (*priced)(void *data, const struct ts_event *event);
 	struct function_table functions;

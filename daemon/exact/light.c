@@ -17,8 +17,11 @@
 #include "daemon/exact/internal.h"
 
 #define ENDING_STEP_MS 5
-#define ENDING_MS      3000 /* after that the probes are not waited for */
-#define AGE_MAX_NS     (10ull * NS_PER_S)
+/* Probes that come back are waited for: on a busy host the kernel takes its time to let go of the
+ * last ones. Those of a process that is left out, or that fail, may not come. */
+#define ENDING_MS     15000
+#define ENDING_OFF_MS 3000
+#define AGE_MAX_NS    (10ull * NS_PER_S)
 
 static void light_tell(struct session *session, bool light)
 {
@@ -382,12 +385,15 @@ void light_job_done(struct session *session, enum session_job job)
 static void light_on_ending(uv_timer_t *timer)
 {
 	struct session *session = timer->data;
-	struct exact *exact = session->exact;
+	const struct exact_parts *parts = &session->exact->parts;
+	uint64_t passed_ns = uv_hrtime() - session->light.ending_ns;
+	enum hot_state hot;
 
 	if (session->light.stage != LIGHT_ENDING)
 		return;
-	if (!exact->parts.is_watched(exact->parts.data, session->pid) &&
-	    uv_hrtime() - session->light.ending_ns < ENDING_MS * (uint64_t)NS_PER_MS)
+	hot = parts->hot(parts->data, session->pid);
+	if (hot != HOT_IS_OPEN &&
+	    passed_ns / (uint64_t)NS_PER_MS < (hot == HOT_IS_CHANGING ? ENDING_MS : ENDING_OFF_MS))
 		return;
 	uv_timer_stop(timer);
 	light_start_job(session, JOB_TAKE);

@@ -15,6 +15,7 @@ from test_counts import by_row
 from tracesmith import wait_for, workload
 
 CYCLES = int(os.environ.get("TS_CYCLES", "60"))
+LEFT_OUT = "left-out-frequent"
 # Calls a function of the driver whenever it is told to, forks whenever it is told to.
 FORKS = """
 import ctypes, os, sys, threading, time
@@ -145,13 +146,15 @@ class Light(tracesmith.Case):
         self.wait_tier(pid, "light")
 
     def detach(self, pid):
-        self.assertTrue(self.do("detach", pid)["unloaded"])
+        told = self.do("detach", pid)
+        self.assertTrue(told["unloaded"], told)
         self.wait_tier(pid, "probe")
 
     def wait_tier(self, pid, tier):
         """Beside a program that calls as fast as it can, `ps` may always be of a moment ago."""
-        wait_for(f"tier {tier}", lambda: any(
-            row["pid"] == pid and row["tier"] == tier for row in json.loads(self.daemon.ctl("ps", "--json").out)["rows"]))
+        def tiers():
+            return [row["tier"] for row in json.loads(self.daemon.ctl("ps", "--json").out)["rows"] if row["pid"] == pid]
+        wait_for(lambda: f"tier {tier}, not {tiers()}", lambda: tier in tiers())
 
     def tier(self, pid):
         return next((row["tier"] for row in self.daemon.query("ps") if row["pid"] == pid), None)
@@ -177,20 +180,22 @@ class Light(tracesmith.Case):
         return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
     def launches_of(self, process):
-        """How many it made, how many were seen, and how many found no room (the ring of a library has some for a second)."""
+        """How many it made, how many were seen, and how many found no room (the ring of a library has some for a second).
+        None: nobody knows, as where the kernel's workers fall behind, who calls so often is left out for some seconds."""
         said = self.finish(process)
         self.daemon.wait_ended(process.pid)
         answer = self.daemon.answer("apis", "--pid", process.pid)
         # A disk that is behind costs ops, and no calls.
-        self.assert_nothing_lost(answer, ("ring-full", "store"))
+        self.assert_nothing_lost(answer, ("ring-full", "store", LEFT_OUT))
         seen = next(row["calls"] for row in answer["rows"] if row["fn"] == "cuLaunchKernel")
-        return said[-1]["calls"], seen, answer["loss"].get("ring-full", 0)
+        return said[-1]["calls"], seen, None if LEFT_OUT in answer["loss"] else answer["loss"].get("ring-full", 0)
 
     def check_launches(self, process):
         """Each was seen once, or is told. While it changes, a launch may find no room in one ring, and some in the other."""
         made, seen, lost = self.launches_of(process)
-        self.assertLessEqual(seen, made)
-        self.assertLessEqual(made - seen, lost)
+        self.assertLessEqual(seen, made, f"counted twice; {lost} lost")
+        if lost is not None:
+            self.assertLessEqual(made - seen, lost, f"{made} made, {seen} seen")
 
     def counts(self, process, light=False, stacks="none"):
         """What was seen of `counts`, which must be what it says, with all that is the same in two runs of it."""
@@ -268,7 +273,7 @@ class Light(tracesmith.Case):
         for cycle in range(CYCLES):
             self.attach(process.pid, "--stacks", ("sampled", "all", "none")[cycle % 3])
             self.detach(process.pid)
-            self.assertIsNone(process.poll())
+            self.assertIsNone(process.poll(), f"ended in cycle {cycle}")
         self.check_launches(process)
 
     def test_flat_out(self):
@@ -278,7 +283,9 @@ class Light(tracesmith.Case):
             self.attach(process.pid)
             self.detach(process.pid)
         made, seen, lost = self.launches_of(process)
-        self.assertEqual(made, seen + lost)
+        self.assertLessEqual(seen, made)
+        if lost is not None:
+            self.assertEqual(made, seen + lost)
 
     def test_the_code_is_what_it_was(self):
         process = self.busy("--rate", 10000)

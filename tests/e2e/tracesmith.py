@@ -42,7 +42,7 @@ def not_now(said):
 
 
 def wait_for(what, condition, seconds=DEADLINE):
-    """Returns the first true value of condition(), or fails."""
+    """Returns the first true value of condition(), or fails: with `what`, or what it says then."""
     end = time.monotonic() + seconds
     while True:
         # Before it is asked for the last time: we may get no processor in between.
@@ -51,7 +51,7 @@ def wait_for(what, condition, seconds=DEADLINE):
         if value:
             return value
         if late:
-            raise AssertionError(f"waited {seconds:.0f} s for {what}: still {value!r}")
+            raise AssertionError(f"waited {seconds:.0f} s for {what() if callable(what) else what}: still {value!r}")
         time.sleep(0.02)
 
 
@@ -105,11 +105,16 @@ class Daemon:
                                      capture_output=True, text=True, timeout=300, **options))
 
     def ctl_again(self, *arguments):
-        """For what needs a good moment of another process: on a busy machine none may come for seconds, and it says so."""
-        def result():
+        """For what needs a good moment of another process: on a busy machine none may come for seconds, and it says so. Then
+        what was started is taken back first."""
+        result = None
+
+        def is_over():
+            nonlocal result
             result = self.ctl(*arguments)
-            return None if result.code and not_now(result.err) else result
-        return wait_for(f"a good moment to {arguments[0]}", result)
+            return not (result.code and not_now(result.err))
+        wait_for(lambda: f"a good moment to {arguments[0]}: {result.err}", is_over)
+        return result
 
     def answer(self, name, *arguments):
         """The whole JSON object of a query; no rows where the process is not known (yet)."""

@@ -281,9 +281,9 @@ static void on_light(void *data, uint32_t pid, bool light)
 {
 }
 
-static bool is_watched(void *data, uint32_t pid)
+static enum hot_state hot(void *data, uint32_t pid)
 {
-	return true;
+	return HOT_IS_OPEN;
 }
 
 static void on_priced(void *data, const struct ts_event *event)
@@ -514,7 +514,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					   .stir = on_stir,
 					   .recording = on_recording,
 					   .light = on_light,
-					   .is_watched = is_watched,
+					   .hot = hot,
 					   .priced = on_priced };
 	struct input input = { data, size };
 
