@@ -25,6 +25,7 @@
 #include "daemon/proc/procfs.h"
 
 #define LATE_TRIES	 4
+#define LATE_TRIES_UNDO	 20
 #define PATIENCE_MS	 3000
 #define PATIENCE_UNDO_MS 10000 /* leftovers are unwelcome */
 #define THREADS_END_MS	 5000
@@ -81,9 +82,9 @@ static int state_confirm(const struct attach_state *state)
 static int state_step(struct attach_state *state, bool loads, unsigned int patience_ms,
 		      int (*step)(struct attach_state *state, const void *data), const void *data)
 {
-	int r, end;
+	int r, end, tries = patience_ms == PATIENCE_UNDO_MS ? LATE_TRIES_UNDO : LATE_TRIES;
 
-	for (int i = 0; i < LATE_TRIES; i++) {
+	for (int i = 0; i < tries; i++) {
 		r = attach_thread_stop(&state->remote, state->pid, loads, patience_ms, state->why);
 		if (r < 0)
 			break;
@@ -212,6 +213,10 @@ static int state_attach(struct attach_state *state, const struct attach_request 
 
 		state->why = &ignored;
 		state_step(state, state->unload, PATIENCE_UNDO_MS, attach_step_clean, NULL);
+		if (state->late && state->unload) {
+			state->unload = false; /* it stays, without the rest */
+			state_step(state, false, PATIENCE_UNDO_MS, attach_step_clean, NULL);
+		}
 		state->why = why;
 	}
 	if (r == 0)

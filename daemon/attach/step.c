@@ -187,8 +187,12 @@ int attach_step_clean(struct attach_state *state, const void *data)
 	int64_t result;
 	int r = 0;
 
-	if (state->unload && !attach_is_live(state->pid))
+	if (state->unload && !attach_is_live(state->pid)) {
 		r = attach_remote_call(remote, state->target.dlclose, state->handle, 0, &closed);
+		state->late = r == -ETIMEDOUT || r == -EBUSY;
+		if (state->late)
+			return r; /* all is there still, for another try */
+	}
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0)
 			r = attach_remote_syscall(remote, SYS_close,

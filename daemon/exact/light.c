@@ -19,7 +19,7 @@
 #define ENDING_STEP_MS 5
 /* Probes that come back are waited for: on a busy host the kernel takes its time to let go of the
  * last ones. Those of a process that is left out, or that fail, may not come. */
-#define ENDING_MS     15000
+#define ENDING_MS     60000
 #define ENDING_OFF_MS 3000
 #define AGE_MAX_NS    (10ull * NS_PER_S)
 
@@ -395,6 +395,10 @@ static void light_on_ending(uv_timer_t *timer)
 	if (hot != HOT_IS_OPEN &&
 	    passed_ns / (uint64_t)NS_PER_MS < (hot == HOT_IS_CHANGING ? ENDING_MS : ENDING_OFF_MS))
 		return;
+	if (hot != HOT_IS_OPEN)
+		log_warning("Frequent calls of process %u are missed until its probes are back, "
+			    "which were waited for for %u s",
+			    session->pid, (unsigned int)(passed_ns / (uint64_t)NS_PER_S));
 	uv_timer_stop(timer);
 	light_start_job(session, JOB_TAKE);
 }

@@ -229,14 +229,15 @@ static int fixture_library(void)
 	return fd;
 }
 
-/* Where the host is so busy that none of its threads was free in time, it is tried again, as the
- * answer says. */
+/* Where the host is so busy that none of its threads was free in time, or one with a lock had no
+ * processor, it is tried again, as the answer says. */
 static int attach_again(const struct attach_request *request, struct attach_result *ret,
 			struct remarks *why)
 {
-	int r, tries = 10;
+	uint64_t end = fixture_now_ms() + DEADLINE_MS;
+	int r;
 
-	while ((r = attach_run(request, ret, why)) == -EAGAIN && --tries)
+	while ((r = attach_run(request, ret, why)) == -EAGAIN && fixture_now_ms() < end)
 		;
 	return r;
 }
@@ -259,12 +260,13 @@ static int victim_attach(const struct victim *victim, uint32_t entry_does,
 	return attach_again(&request, ret, why);
 }
 
-/* As the daemon does. */
 static int victim_unload(const struct victim *victim, uint64_t handle, struct remarks *why)
 {
-	int r, tries = 4;
+	uint64_t end = fixture_now_ms() + DEADLINE_MS;
+	int r;
 
-	while ((r = attach_unload(victim->pid, 0, handle, why)) == -EAGAIN && --tries)
+	while ((r = attach_unload(victim->pid, 0, handle, why)) == -EAGAIN &&
+	       fixture_now_ms() < end)
 		;
 	return r;
 }

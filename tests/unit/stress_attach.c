@@ -35,7 +35,7 @@ static int cycle(struct victim *victim, struct attach_result *result)
 		fprintf(stderr, "the library does not answer\n");
 		return -1;
 	}
-	r = attach_unload(victim->pid, 0, result->handle, &why);
+	r = victim_unload(victim, result->handle, &why);
 	if (r < 0)
 		fprintf(stderr, "unload: %s (%s)\n", remarks_text(&why), strerror(-r));
 	return r < 0;
@@ -66,9 +66,7 @@ int main(int argc, char **argv)
 	status = victim_end(&victim);
 	fixture_end();
 	printf("%d cycles, %d failed, program ended with %d\n", done, failed, status);
-	printf("before/after: threads %d/%d, descriptors %d/%d, mappings %d/%d, of ours %d/%d\n",
-	       before.threads, after.threads, before.descriptors, after.descriptors,
-	       before.mappings, after.mappings, before.ours, after.ours);
+	printf("before: %s\nafter: %s\n", residue_text(before), residue_text(after));
 	if (done) {
 		show("longest stop", stop, done);
 		show("whole attach", total, done);
