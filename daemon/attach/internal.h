@@ -157,6 +157,7 @@ struct attach_remote {
 	uint64_t stopped_at_ns, stopped_ns;
 	int nice; /* that it had */
 	bool hurries;
+	bool once;    /* its call is not made again, so a lock is waited for longer */
 	int fault;    /* the signal that ended a call */
 	bool settled; /* in a stop from which the kernel would restart a system call */
 	bool gone;    /* the thread */

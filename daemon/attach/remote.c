@@ -29,6 +29,7 @@
 #define SYSCALL_NS     2000000000ull
 #define CALL_NS	       100000000ull /* without a system call */
 #define ROUNDS_LOCKED  3	    /* who holds the lock may be waiting for a CPU */
+#define ROUNDS_ONCE    30	    /* the same, of a call that is not made again */
 #define ROUNDS_SLOW    8
 #define ROUNDS_BUSY    20 /* of all calls: it waits for a CPU itself */
 #define ROUNDS_LOADING 50
@@ -334,7 +335,7 @@ static int remote_late(struct attach_remote *remote, int round)
 	if (attach_target_loader(remote->target, remote->tid) == LOADER_LOADS)
 		return round < ROUNDS_LOADING ? 0 : -ETIMEDOUT;
 	if (regs.orig_rax == SYS_futex)
-		return round < ROUNDS_LOCKED ? 0 : -EBUSY;
+		return round < (remote->once ? ROUNDS_ONCE : ROUNDS_LOCKED) ? 0 : -EBUSY;
 	return round < ROUNDS_SLOW ? 0 : -ETIMEDOUT;
 }
 

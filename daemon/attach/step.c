@@ -289,9 +289,11 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 	if (r < 0)
 		return r;
 	attach_remote_hurry(&state->remote, false);
+	state->remote.once = true;
 	r = state_call(state, TS_INJECT_ATTACH_ENTRY, state->entry, address, 0, &result);
-	if (state->late && !state->locked)
-		r = -EIO;    /* and would the next time */
+	state->remote.once = false;
+	if (state->late)
+		r = -EIO;
 	state->late = false; /* how far it got is unknown */
 	if (r < 0)
 		return r;

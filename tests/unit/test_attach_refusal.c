@@ -283,10 +283,10 @@ static void a_call_that_hangs_is_taken_back(void **state)
 	rolls_back(ENTRY_HANGS, -EIO, "did not return");
 }
 
-/* Whoever has the lock may only be waiting for a processor. */
-static void a_call_that_waits_for_a_lock_is_worth_another_try(void **state)
+/* How far it got is unknown, so it is not tried again. */
+static void an_entry_that_waits_for_a_lock_is_taken_back(void **state)
 {
-	rolls_back(ENTRY_LOCKS, -EAGAIN, "a lock was held");
+	rolls_back(ENTRY_LOCKS, -EIO, "a lock was held");
 }
 
 static void a_call_that_crashes_is_taken_back(void **state)
@@ -404,7 +404,7 @@ int main(void)
 		cmocka_unit_test(a_process_that_we_may_not_write_to_rolls_back),
 		cmocka_unit_test(a_library_that_fails_is_taken_out),
 		cmocka_unit_test(a_call_that_hangs_is_taken_back),
-		cmocka_unit_test(a_call_that_waits_for_a_lock_is_worth_another_try),
+		cmocka_unit_test(an_entry_that_waits_for_a_lock_is_taken_back),
 		cmocka_unit_test(a_call_that_crashes_is_taken_back),
 		cmocka_unit_test(a_file_that_is_no_library_is_told),
 		cmocka_unit_test(a_program_with_other_mounts_needs_none_of_ours),
