@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -17,12 +16,12 @@
 
 #include "core/base/clock.h"
 #include "core/base/time.h"
+#include "inject/address.h"
 #include "inject/helper.h"
 #include "inject/light.h"
 #include "inject/link.h"
 #include "inject/pin.h"
 #include "inject/settle.h"
-#include "proto/paths.h"
 
 #define STACK_BYTES   (1 << 20) /* CUPTI is called on it */
 #define HELLO_WAIT_MS 5000
@@ -575,17 +574,6 @@ static int link_offer(int socket)
 	return 0;
 }
 
-static void link_address(struct sockaddr_un *ret)
-{
-	const char *path = getenv(TS_ENV_INJECT_SOCKET);
-
-	if (!path || !*path || strlen(path) >= sizeof(ret->sun_path))
-		path = TS_PATH_INJECT_SOCKET;
-	memset(ret, 0, sizeof(*ret));
-	ret->sun_family = AF_UNIX;
-	memcpy(ret->sun_path, path, strlen(path));
-}
-
 int link_start(enum ts_hello_how how, int socket, const struct ts_settings *wanted)
 {
 	int before = STAGE_IDLE, r;
@@ -595,7 +583,7 @@ int link_start(enum ts_hello_how how, int socket, const struct ts_settings *want
 		return before == STAGE_RUNNING ? link_offer(socket) : -ECHILD;
 	self.how = how;
 	self.wanted = *wanted;
-	link_address(&self.address);
+	address_of_daemon(&self.address);
 	__atomic_store_n(&offered, socket, __ATOMIC_RELEASE);
 	r = pin_take();
 	if (r == 0 && (r = helper_start(STACK_BYTES, link_main)) < 0 && !link_stays())

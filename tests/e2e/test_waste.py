@@ -38,7 +38,7 @@ class Waste(tracesmith.Case):
         return process
 
     def pauses(self, pid):
-        """How often it called nothing for so long that it freed late what it would have freed then."""
+        """How many of its pauses made it free late what it would have freed then."""
         ops = self.daemon.sql(f"SELECT start_ns, coalesce(end_ns, start_ns) AS end_ns FROM op WHERE pid = {pid} AND fn IS NOT NULL"
                               " ORDER BY start_ns", "--limit", 100000)
         return sum(after["start_ns"] - before["end_ns"] >= LATE_NS for before, after in zip(ops, ops[1:]))

@@ -254,7 +254,7 @@ static int who_does(struct world *world, uint32_t kind, uint32_t uid)
 }
 
 /* Of three helpers the one that did it before; or another one in its place, if it had nothing to do
- * for so long, on a busy machine, that it was let go. */
+ * for a while, on a busy machine, and was let go. */
 static void expect_again(struct world *world, uint32_t kind, uint32_t uid, const int helper[3],
 			 int nth)
 {

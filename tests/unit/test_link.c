@@ -344,7 +344,7 @@ static void threads_that_never_stop_handing_over_survive_attach_and_detach(void 
 	}
 	/* What was lost was reported, except the last losses, which the ring could not report. */
 	assert_true(server->records <= done + 20);
-	/* A slot is given up only if its thread got no processor for so long. */
+	/* A slot is given up only if its thread got no processor for a while. */
 	if (server->stuck)
 		assert_in_range(longest_ns, STUCK_NS, UINT64_MAX);
 	/* With too few of those one thread or another may always be inside; that is told. */
