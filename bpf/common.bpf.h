@@ -22,6 +22,8 @@
 #define KNOWN_SLOTS  1024
 #define SEEN_WORDS   64
 #define PYTHON_WORDS 512
+#define CODE_SETS    32
+#define CODE_WAYS    3
 
 /* Which calls of a thread to take stacks of. */
 struct sampler {
@@ -68,6 +70,18 @@ struct python_walk {
 	__u32 reserved;
 	__u64 window[PYTHON_WORDS]; /* a cached piece of where they lie */
 	__u64 code[PROBE_PYTHON_CHECK];
+};
+
+struct known_code {
+	__u64 code, check; /* as in struct ts_python_frame */
+};
+
+/* Code objects that have been read since the process last freed one. */
+struct known_codes {
+	__u64 owner, count; /* as in struct probe_freed, when they were read */
+	__u32 hold;	    /* 1: they may be used in this walk */
+	__u32 reserved;
+	struct known_code code[CODE_SETS][CODE_WAYS]; /* code 0: none */
 };
 
 /* What the thread's last call was to PyTorch's autograd. */
@@ -132,6 +146,7 @@ struct thread {
 	struct autograd autograd;
 	struct python_walk python_walk;
 	struct ts_python_frame python_frame[TS_STACK_PYTHON_MAX];
+	struct known_codes codes;
 };
 
 struct process {
@@ -222,6 +237,7 @@ struct {
 struct probe_settings settings = {};
 struct probe_worker workers[PROBE_WORKERS_MAX] = {};
 struct rule_slot rules[RULE_SLOTS] = {};
+struct probe_freed codes_freed[PROBE_FREED_MAX] = {};
 const volatile __u64 rules_secret = 0;
 const volatile __u64 ring_bytes = 1 << 24;
 

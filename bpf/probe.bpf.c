@@ -377,6 +377,18 @@ int leave(struct pt_regs *ctx)
 	return 0;
 }
 
+/* On the function by which a Python frees code objects, in the process whose place the cookie is.
+ */
+SEC("uprobe")
+int freed(struct pt_regs *ctx)
+{
+	__u64 place = bpf_get_attach_cookie(ctx);
+
+	if (place < PROBE_FREED_MAX)
+		__sync_fetch_and_add(&codes_freed[place].count, 1);
+	return 0;
+}
+
 /* A thread that ends inside calls will not return from them. */
 static __always_inline void thread_end(struct task_struct *task)
 {

@@ -295,6 +295,7 @@ struct probe_python {
 	__u8 index;	       /* 1: the position is an int */
 	__u8 tags;	       /* bits of where the code is that are none of the address */
 	__u8 reserved;
+	__u16 freed; /* 1 + its place in codes_freed; 0: it has none */
 	struct probe_autograd autograd;
 };
 #define PROBE_PYTHON_DIRECT ~0u
@@ -306,6 +307,15 @@ enum probe_python_marks {
 				 has */
 };
 #define PROBE_PYTHON_SHIM 3 /* as LAYOUT_OWNED_BY_C_STACK */
+
+/* How many code objects a Python has freed. The count never starts anew. */
+struct probe_freed {
+	__u64 count;
+	__u64 owner; /* PROBE_FREED_OWNER of the process; 0: nobody counts */
+};
+/* `link`: another number each time that somebody begins to count. */
+#define PROBE_FREED_OWNER(tgid, link) ((__u64)(link) << 32 | (tgid))
+#define PROBE_FREED_MAX		      256
 
 /* Its flags are not part of it. */
 #define PROBE_PYTHON_SEED 1

@@ -8,7 +8,7 @@
 #ifndef TS_PYTHON_BPF_H
 #define TS_PYTHON_BPF_H
 
-#include "bpf/common.bpf.h"
+#include "bpf/freed.bpf.h"
 
 #define PYTHON_PAGE 4096
 
@@ -37,10 +37,13 @@ static __always_inline bool python_check(struct thread *thread, struct ts_python
 {
 	__u64 *word = thread->python_walk.code;
 
+	if (freed_knows(thread, frame))
+		return true;
 	if (bpf_probe_read_user(word, sizeof(thread->python_walk.code),
 				(void *)(frame->code + thread->python.check)))
 		return false;
 	frame->check = probe_python_check(word);
+	freed_keep(thread, frame);
 	return true;
 }
 
@@ -171,6 +174,7 @@ __noinline int python_take(struct thread *thread)
 	if (!thread->python.size || !settings.python_depth ||
 	    !python_innermost(thread, &thread->python_walk.at))
 		return 0;
+	freed_look(thread);
 	python_walk(thread);
 	count = thread->python_count;
 	/* There are more. */

@@ -115,7 +115,8 @@ static uint32_t take_channel(struct broker *broker, uint32_t first, uint32_t end
 
 static uint32_t channel_for(struct broker *broker, uint32_t kind)
 {
-	bool link = kind == BROKER_LINK || kind == BROKER_STUB || kind == BROKER_CALIBRATE;
+	bool link = kind == BROKER_LINK || kind == BROKER_STUB || kind == BROKER_FREED ||
+		    kind == BROKER_CALIBRATE;
 
 	return link ? take_channel(broker, 0, BROKER_LINKERS)
 		    : take_channel(broker, BROKER_LINKERS, CHANNELS);
@@ -251,6 +252,18 @@ int broker_stub(struct broker *broker, int file, uint64_t offset, uint32_t pid)
 		.kind = BROKER_STUB,
 		.pid = pid,
 		.value = offset,
+	};
+
+	return ask_for_one(broker, &request, file);
+}
+
+int broker_freed(struct broker *broker, int file, uint64_t offset, uint32_t pid, uint32_t place)
+{
+	const struct broker_request request = {
+		.kind = BROKER_FREED,
+		.pid = pid,
+		.value = offset,
+		.copy = (uint16_t)place,
 	};
 
 	return ask_for_one(broker, &request, file);

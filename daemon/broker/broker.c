@@ -29,6 +29,7 @@
 
 #define NAME	     "ts-broker"
 #define PATH_SIZE    32
+#define PYTHON_FILES "python* libpython*"
 #define OWN_PATH     "/proc/self/exe"
 #define SAMPLERS_MAX 32	 /* as many helpers read stacks, and some that do not end */
 #define KNOWN_MAX    256 /* several times as many as the daemon has copies of libraries */
@@ -140,19 +141,28 @@ static bool is_known(const struct server *server, const struct stat *st)
 	return false;
 }
 
-/* By its own name, or because the settings name it. -ESTALE: it has lost its name. */
-static int check_name(const struct server *server, int file, const struct stat *st)
+/* -ESTALE: it has lost it. */
+static int read_name(int file, char path[PATH_MAX])
 {
-	char link[PATH_SIZE], path[PATH_MAX];
+	char link[PATH_SIZE];
 	ssize_t n;
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
-	n = readlink(link, path, sizeof(path) - 1);
+	n = readlink(link, path, PATH_MAX - 1);
 	if (n < 0)
 		return -errno;
 	path[n] = '\0';
-	if (strcmp(path, "/") == 0)
-		return -ESTALE;
+	return strcmp(path, "/") == 0 ? -ESTALE : 0;
+}
+
+/* By its own name, or because the settings name it. */
+static int check_name(const struct server *server, int file, const struct stat *st)
+{
+	char path[PATH_MAX];
+	int r = read_name(file, path);
+
+	if (r < 0)
+		return r;
 	if (library_of(path) ||
 	    (server->config->wanted && server->config->wanted(server->config->data, path, st)))
 		return 0;
@@ -355,6 +365,30 @@ static int do_stub(struct channel *channel, int file)
 	return make_one(channel, object, OBJECT_INSIDE, file, channel->message.request.value, 0);
 }
 
+/* Where in the file is for the daemon to find out, as with libraries: a wrong place harms that
+ * process alone. */
+static int do_freed(struct channel *channel, int file)
+{
+	const struct broker_request *request = &channel->message.request;
+	const struct object *object = loaded(channel);
+	char path[PATH_MAX];
+	struct stat st;
+	int r;
+
+	if (!object)
+		return refuse("a probe before the programs");
+	if (!object->told.single)
+		return -EOPNOTSUPP;
+	if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || request->value >= (uint64_t)st.st_size)
+		return refuse("a probe on what is no file, or behind its end");
+	r = read_name(file, path);
+	if (r < 0)
+		return r;
+	if (!library_matches(path, PYTHON_FILES))
+		return refuse("a probe on a file that is no Python");
+	return make_one(channel, object, OBJECT_FREED, file, request->value, request->copy);
+}
+
 static int hand_over_iterator(struct channel *channel, int (*load)(int ret[2]))
 {
 	int fd[2], r = load(fd);
@@ -412,7 +446,7 @@ static int (*const doing[BROKER_KINDS])(struct channel *channel, int file) = {
 	[BROKER_CALIBRATE] = do_calibrate, [BROKER_STUB] = do_stub,
 	[BROKER_LOOK] = do_look,	   [BROKER_SAMPLE] = do_sample,
 	[BROKER_MAPPED] = do_mapped,	   [BROKER_SAMPLER] = do_sampler,
-	[BROKER_HELD] = do_held,
+	[BROKER_HELD] = do_held,	   [BROKER_FREED] = do_freed,
 };
 
 static void close_all(int *fd, uint32_t count)

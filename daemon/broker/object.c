@@ -41,6 +41,7 @@ static int open_bpf(bool multi, uint64_t ring_bytes, uint64_t secret, struct pro
 		bpf_program__set_expected_attach_type(bpf->progs.leave, ATTACH_TYPE_MULTI);
 		bpf_program__set_expected_attach_type(bpf->progs.note, ATTACH_TYPE_MULTI);
 		bpf_program__set_expected_attach_type(bpf->progs.inside, ATTACH_TYPE_MULTI);
+		bpf_program__set_expected_attach_type(bpf->progs.freed, ATTACH_TYPE_MULTI);
 	}
 	r = probe_bpf__load(bpf);
 	if (r < 0)
@@ -186,6 +187,7 @@ static int keep_all(const struct probe_bpf *bpf, struct object *object)
 		{ bpf_program__fd(bpf->progs.leave), &object->program[OBJECT_LEAVE] },
 		{ bpf_program__fd(bpf->progs.note), &object->program[OBJECT_NOTE] },
 		{ bpf_program__fd(bpf->progs.inside), &object->program[OBJECT_INSIDE] },
+		{ bpf_program__fd(bpf->progs.freed), &object->program[OBJECT_FREED] },
 	};
 	int r = 0;
 

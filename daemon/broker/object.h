@@ -5,7 +5,14 @@
 
 #include "daemon/broker/request.h"
 
-enum object_program { OBJECT_ENTER, OBJECT_LEAVE, OBJECT_NOTE, OBJECT_INSIDE, OBJECT_PROGRAMS };
+enum object_program {
+	OBJECT_ENTER,
+	OBJECT_LEAVE,
+	OBJECT_NOTE,
+	OBJECT_INSIDE,
+	OBJECT_FREED,
+	OBJECT_PROGRAMS
+};
 enum object_link {
 	OBJECT_PROCESS_EXIT,
 	OBJECT_PROCESS_EXEC,

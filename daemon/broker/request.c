@@ -18,7 +18,7 @@ static const struct {
 	[BROKER_CALIBRATE] = { 0, PID_ONE, false }, [BROKER_STUB] = { 1, PID_ONE, false },
 	[BROKER_LOOK] = { 0, PID_NONE, false },	    [BROKER_SAMPLE] = { 0, PID_ONE, false },
 	[BROKER_MAPPED] = { 0, PID_NONE, false },   [BROKER_SAMPLER] = { 1, PID_NONE, false },
-	[BROKER_HELD] = { 0, PID_NONE, false },
+	[BROKER_HELD] = { 0, PID_NONE, false },	    [BROKER_FREED] = { 1, PID_ONE, false },
 };
 
 static bool is_pid(uint32_t pid, enum pid_rule which)
@@ -26,6 +26,11 @@ static bool is_pid(uint32_t pid, enum pid_rule which)
 	if (!pid)
 		return which != PID_ONE;
 	return which != PID_NONE && pid <= INT_MAX;
+}
+
+static bool is_copy(const struct broker_request *request)
+{
+	return request->copy < (request->kind == BROKER_FREED ? PROBE_FREED_MAX : PROBE_COPIES_MAX);
 }
 
 static bool is_ring(uint64_t bytes)
@@ -69,7 +74,7 @@ int broker_check(const void *data, size_t size, uint32_t files)
 	memcpy(&request, data, sizeof(request));
 	if (request.kind >= BROKER_KINDS || files != rule[request.kind].files ||
 	    !is_pid(request.pid, rule[request.kind].pid) || request.way >= PROBE_WAYS ||
-	    request.group >= PROBE_GROUPS || request.copy >= PROBE_COPIES_MAX ||
+	    request.group >= PROBE_GROUPS || !is_copy(&request) ||
 	    request.sites > BROKER_SITES_MAX || !request.sites == rule[request.kind].sites ||
 	    size != sizeof(request) + request.sites * sizeof(struct broker_site))
 		return -EBADMSG;
@@ -79,7 +84,8 @@ int broker_check(const void *data, size_t size, uint32_t files)
 		return -EBADMSG;
 	if (request.kind == BROKER_MAPPED && request.value >= BROKER_CPUS_MAX)
 		return -EBADMSG;
-	if (request.kind == BROKER_STUB && request.value > LLONG_MAX)
+	if ((request.kind == BROKER_STUB || request.kind == BROKER_FREED) &&
+	    request.value > LLONG_MAX)
 		return -EBADMSG;
 	return are_sites((const uint8_t *)data + sizeof(request), request.sites) ? 0 : -EBADMSG;
 }

@@ -23,6 +23,7 @@ enum broker_kind {
 	BROKER_LINK,	  /* probes on functions of a library: links */
 	BROKER_CALIBRATE, /* a probe on the function that calibrate.c calls: a link */
 	BROKER_STUB,	  /* a probe on the stub of our library: a link */
+	BROKER_FREED,	  /* a probe on where a Python frees code objects: a link */
 	BROKER_LOOK,	  /* the programs of native/look.c: a link and a map */
 	BROKER_HELD,	  /* the programs of probe/held.c: a link and a map */
 	BROKER_SAMPLE,	  /* the event of native/sample.c: its descriptor */
@@ -50,10 +51,10 @@ struct broker_site {
 struct broker_request {
 	uint32_t kind;
 	uint32_t pid; /* process; of SAMPLE a thread; 0: all processes */
-	/* LOAD: bytes of the ring; LINK: epoch; STUB: offset in the file; MAPPED: CPU */
+	/* LOAD: bytes of the ring; LINK: epoch; STUB, FREED: offset in the file; MAPPED: CPU */
 	uint64_t value;
 	uint8_t way, group;
-	uint16_t copy;
+	uint16_t copy;	/* FREED: its place in codes_freed */
 	uint32_t sites; /* that follow, ascending by offset */
 };
 

@@ -79,6 +79,11 @@ bool probe_config_same_filters(const struct probe_config *a, const struct probe_
 	       !memcmp(a->cgroup, b->cgroup, sizeof(a->cgroup));
 }
 
+struct probe_freed *probe_freed(struct probe *probe)
+{
+	return probe->bss->codes_freed;
+}
+
 uint32_t probe_rule_mask(const struct probe *probe)
 {
 	const char *sets = getenv("TRACESMITH_RULE_SETS");

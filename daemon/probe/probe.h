@@ -139,6 +139,11 @@ void probe_calibration_end(struct probe_calibration *calibration, struct remover
 struct probe_stub;
 int probe_stub_new(struct probe *probe, int fd, uint64_t offset, uint32_t pid,
 		   struct probe_stub **ret);
+/* The same on where a Python frees code objects, to count them in that place of probe_freed(). */
+int probe_freed_new(struct probe *probe, int fd, uint64_t offset, uint32_t pid, uint32_t place,
+		    struct probe_stub **ret);
+/* Memory that the programs count in, PROBE_FREED_MAX. */
+struct probe_freed *probe_freed(struct probe *probe);
 /* The remover takes it off. Takes NULL, too. */
 struct probe_stub *probe_stub_end(struct probe_stub *stub, struct remover *remover);
 /* Mean time between two sampled stacks of a thread; ~0: there are none. */

@@ -1,5 +1,6 @@
-/* Probe stub: our program for calls that a library reports from inside, on the one function of that
- * library that they go through, in one process. */
+/* Probe stub: one of our programs on one function, in one process: the one for calls that a library
+ * reports from inside, on what they go through; or the one that counts the code objects that a
+ * Python frees, on what frees them. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -23,8 +24,7 @@ static struct probe_stub *stub_free(struct probe_stub *stub)
 }
 CLEANUP_DEFINE(struct probe_stub, stub_free)
 
-int probe_stub_new(struct probe *probe, int fd, uint64_t offset, uint32_t pid,
-		   struct probe_stub **ret)
+static int stub_prepare(struct probe *probe, int fd, struct probe_stub **ret)
 {
 	_cleanup_(stub_freep) struct probe_stub *stub = calloc(1, sizeof(*stub));
 	int r;
@@ -36,7 +36,34 @@ int probe_stub_new(struct probe *probe, int fd, uint64_t offset, uint32_t pid,
 		return r;
 	if (held_file_is(stub->file))
 		return -EBUSY;
+	*ret = TAKE(stub);
+	return 0;
+}
+
+int probe_stub_new(struct probe *probe, int fd, uint64_t offset, uint32_t pid,
+		   struct probe_stub **ret)
+{
+	_cleanup_(stub_freep) struct probe_stub *stub = NULL;
+	int r = stub_prepare(probe, fd, &stub);
+
+	if (r < 0)
+		return r;
 	stub->link = broker_stub(probe->broker, fd, offset, pid);
+	if (stub->link < 0)
+		return stub->link;
+	*ret = TAKE(stub);
+	return 0;
+}
+
+int probe_freed_new(struct probe *probe, int fd, uint64_t offset, uint32_t pid, uint32_t place,
+		    struct probe_stub **ret)
+{
+	_cleanup_(stub_freep) struct probe_stub *stub = NULL;
+	int r = stub_prepare(probe, fd, &stub);
+
+	if (r < 0)
+		return r;
+	stub->link = broker_freed(probe->broker, fd, offset, pid, place);
 	if (stub->link < 0)
 		return stub->link;
 	*ret = TAKE(stub);
