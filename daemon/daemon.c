@@ -295,6 +295,10 @@ static int daemon_start_probes(struct daemon *daemon)
 	r = libraries_new(&daemon->loop, daemon->probe, &gaps, &daemon->libraries);
 	if (r < 0)
 		return r;
+	r = freed_new(daemon->probe, libraries_linker(daemon->libraries),
+		      libraries_remover(daemon->libraries), &daemon->freed);
+	if (r < 0)
+		return r;
 	r = daemon_start_price(daemon);
 	if (r < 0)
 		return r;
@@ -500,6 +504,8 @@ static void daemon_close_parts(struct daemon *daemon)
 	daemon_stop_price(daemon);
 	if (daemon->flood)
 		flood_close(TAKE(daemon->flood), daemon_part_closed);
+	if (daemon->freed)
+		freed_close(daemon->freed);
 	if (daemon->libraries)
 		libraries_close(daemon->libraries);
 	daemon_stop_unwinder(daemon);
@@ -563,6 +569,7 @@ bool daemon_free(struct daemon *daemon)
 	free(daemon->config_path);
 	if (libraries_free(daemon->libraries, LIMIT_STOP_PROBES_MS * NS_PER_MS) < 0)
 		return false;
+	freed_free(daemon->freed);
 	calibrate_free(daemon->calibrate);
 	probe_free(daemon->probe);
 	broker_free(daemon->broker);

@@ -19,6 +19,7 @@
 #include "daemon/price/calibrate.h"
 #include "daemon/price/flood.h"
 #include "daemon/price/price.h"
+#include "daemon/probe/freed.h"
 #include "daemon/probe/libraries.h"
 #include "daemon/probe/probe.h"
 #include "daemon/python/pythons.h"
@@ -106,6 +107,7 @@ struct daemon {
 	uint32_t replaced_count;
 	uint64_t replaced_ns; /* the last `until_ns` */
 	struct libraries *libraries;
+	struct freed *freed;
 	struct price *price;
 	struct calibrate *calibrate;
 	struct flood *flood;
@@ -251,7 +253,8 @@ int daemon_resolve(struct daemon *daemon, const struct core_process *process,
 		   const struct ts_stack *stack);
 /* Unless the settings want none. */
 void daemon_look_for_python(struct daemon *daemon, uint32_t pid);
-void daemon_python_found(void *data, uint32_t pid, const struct probe_python *place);
+void daemon_forget_python(struct daemon *daemon, uint32_t pid);
+void daemon_python_found(void *data, struct pythons_found *found);
 void daemon_python_named(void *data, void *stack, const struct ts_python_frame *frame,
 			 struct pythons_name *name, uint32_t count);
 void daemon_stack_named(void *data, struct symbol_job *job);

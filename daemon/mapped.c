@@ -105,7 +105,7 @@ static void daemon_process_gone(struct daemon *daemon, uint32_t pid, uint64_t ti
 		libraries_process_gone(daemon->libraries, pid);
 	if (daemon->price)
 		price_process_gone(daemon->price, pid, time_ns);
-	pythons_forget(daemon->pythons, pid);
+	daemon_forget_python(daemon, pid);
 	core_process_gone(daemon->core, pid, time_ns);
 }
 
@@ -167,7 +167,7 @@ static void daemon_on_process_executed(void *data, uint32_t pid)
 
 	if (daemon->libraries)
 		libraries_process_executed(daemon->libraries, pid);
-	pythons_forget(daemon->pythons, pid);
+	daemon_forget_python(daemon, pid);
 }
 
 static int open_events(void *data, int cpu)

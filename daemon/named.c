@@ -11,12 +11,22 @@
 
 #define UNKNOWN "<unknown>" /* as Python writes names that are none */
 
-void daemon_python_found(void *data, uint32_t pid, const struct probe_python *place)
+void daemon_python_found(void *data, struct pythons_found *found)
 {
 	struct daemon *daemon = data;
 
-	if (daemon->probe)
-		probe_place_python(daemon->probe, pid, place);
+	if (!daemon->probe)
+		return;
+	if (daemon->freed && found->file >= 0)
+		found->place.freed = freed_add(daemon->freed, found->pid, found->user,
+					       TAKE_FD(found->file), found->freeing);
+	probe_place_python(daemon->probe, found->pid, &found->place);
+}
+
+void daemon_forget_python(struct daemon *daemon, uint32_t pid)
+{
+	pythons_forget(daemon->pythons, pid);
+	freed_forget(daemon->freed, pid);
 }
 
 void daemon_look_for_python(struct daemon *daemon, uint32_t pid)

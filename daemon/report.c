@@ -303,6 +303,7 @@ static void report_unwinding(struct daemon *daemon, const struct probe_stats *pr
 static void report_python(struct daemon *daemon, struct status_builder *builder)
 {
 	struct pythons_stats stats;
+	struct freed_stats freed;
 
 	if (!daemon->probe_config.python_depth)
 		return;
@@ -310,6 +311,10 @@ static void report_python(struct daemon *daemon, struct status_builder *builder)
 	status_number(builder, "python", "processes", false, (int64_t)stats.found,
 		      "%lu, and %lu with a Python that is not supported or cannot be read",
 		      stats.found, stats.unsupported + stats.unreadable);
+	freed_stats(daemon->freed, &freed);
+	status_number(builder, "python", "counted", false, (int64_t)freed.counted,
+		      "of %u it is counted how much code they free, %lu times one freed too much",
+		      freed.counted, freed.paused);
 	status_number(builder, "python", "frames", false, (int64_t)stats.named,
 		      "%lu named, %lu no longer had their code", stats.named, stats.gone);
 	status_number(builder, "python", "late", stats.late, (int64_t)stats.late,

@@ -137,7 +137,7 @@ static void sink_process(struct daemon *daemon, const struct core_process *proce
 	store_add(daemon->store, process);
 	if (process->exit_ns) {
 		maps_unfollow(daemon->maps, process->pid);
-		pythons_forget(daemon->pythons, process->pid);
+		daemon_forget_python(daemon, process->pid);
 		return;
 	}
 	maps_catch_up(daemon->maps);

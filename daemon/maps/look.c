@@ -141,10 +141,7 @@ static bool mount_is_trusted(const char *line, dev_t device)
 	return strncmp(type, "virtiofs ", strlen("virtiofs ")) == 0 || strstr(type, ",user_id=0,");
 }
 
-/* Whether reading a file, and closing it, ends: for FUSE a program answers, and anybody may mount
- * that. One that root has mounted where we see it is trusted; in a user namespace everybody is
- * root, but his mounts are seen there only. */
-static bool file_answers(int fd, const struct stat *st)
+bool maps_file_answers(int fd, const struct stat *st)
 {
 	_cleanup_(freep) char *line = NULL;
 	struct statfs fs;
@@ -232,7 +229,7 @@ static int look_add(struct look *look, const struct maps_record *record)
 	identity_of(fd, &st, &looked->identity);
 	if (look_has_sent(look, &looked->identity))
 		return 0;
-	looked->silent = !file_answers(fd, &st);
+	looked->silent = !maps_file_answers(fd, &st);
 	if (looked->silent)
 		return 0;
 	look->fd[look->fds] = path_read(fd);

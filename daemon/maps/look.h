@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "daemon/maps/record.h"
@@ -64,6 +65,10 @@ struct maps_looked *maps_looked_next(char *message, size_t size, size_t *at);
 typedef int maps_look_say(void *data, char *message, size_t size, const int *fd, uint32_t fds);
 int maps_look(const void *request, size_t size, maps_look_say *say, void *data);
 
+/* Whether reading a file, and closing it, ends: for FUSE a program answers, and anybody may mount
+ * that. One that root has mounted where we see it is trusted; in a user namespace everybody is
+ * root, but his mounts are seen there only. */
+bool maps_file_answers(int fd, const struct stat *st);
 /* The file of a MMAP record for reading: a descriptor of the caller's. It may take long, too. */
 int maps_record_open(const struct maps_record *record);
 

@@ -24,8 +24,8 @@
 /* What was in all versions where it is. */
 #define COMMON                                                                                     \
 	.unicode.state = 32, .unicode.length = 16, .bytes.size = 16, .bytes.data = 32,             \
-	.type_name = 24, .type_flags = 168, .tuple_items = 24, .float_value = 16,                  \
-	.long_digits = 24, .dict_used = 16, .set_used = 24, .thread.next = 8
+	.type_name = 24, .type_dealloc = 48, .type_flags = 168, .tuple_items = 24,                 \
+	.float_value = 16, .long_digits = 24, .dict_used = 16, .set_used = 24, .thread.next = 8
 
 #define BEFORE_3_11                                                                                \
 	COMMON, .runtime.head = 32, .interpreter = { .next = 0, .id = 24, .threads = 8 },          \

@@ -58,7 +58,8 @@ struct layout {
 	struct {
 		uint32_t size, data;
 	} bytes;
-	uint32_t type_name, type_flags, tuple_items, float_value, long_digits, dict_used, set_used;
+	uint32_t type_name, type_dealloc, type_flags, tuple_items, float_value, long_digits,
+		dict_used, set_used;
 	uint32_t long_tag;	/* 0: its size is that of a variable object */
 	uint32_t position_unit; /* of an index: bytes */
 	uint64_t tags;		/* bits of what a frame points to that are none of its address */

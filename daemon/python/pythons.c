@@ -32,7 +32,7 @@ struct job {
 	void *stack;	 /* NULL: a look */
 	/* LOOK: the answer. */
 	bool found;
-	struct probe_python place;
+	struct pythons_found place;
 	/* NAME */
 	uint64_t asked; /* pythons->asked, with it */
 	uint32_t count;
@@ -80,6 +80,8 @@ static void job_free(struct job *job)
 		free(job->name[i].function);
 		free(job->name[i].file);
 	}
+	if (job->found)
+		closep(&job->place.file);
 	quota_give(&job->pythons->quota, job->task.uid, 1);
 	list_remove(&job->link);
 	free(job);
@@ -125,17 +127,16 @@ static const char *no_frames(int error)
 	}
 }
 
-static void take_look(struct pythons *pythons, struct known *known, const struct job *job,
-		      int result)
+static void take_look(struct pythons *pythons, struct known *known, struct job *job, int result)
 {
 	known->busy = false;
 	if (result == 0 && job->found) {
 		/* PyTorch without Python: that may come yet. */
-		if (job->place.size) {
+		if (job->place.place.size) {
 			known->next_ns = 0;
 			pythons->stats.found++;
 		}
-		pythons->callbacks.found(pythons->data, job->pid, &job->place);
+		pythons->callbacks.found(pythons->data, &job->place);
 	} else if (no_frames(result)) {
 		known->next_ns = 0;
 		pythons->stats.unsupported++;
@@ -212,13 +213,20 @@ static void on_message(struct helper_task *task, const void *data, size_t size, 
 		       uint32_t fds)
 {
 	struct job *job = list_item(task, struct job, task);
+	struct pythons_place place;
 	size_t at = 0;
 
 	if (job->stack) {
 		while (take_row(job, data, size, &at))
 			;
-	} else if (size == sizeof(job->place)) {
-		memcpy(&job->place, data, size);
+	} else if (size == sizeof(place) && !job->found) {
+		memcpy(&place, data, size);
+		job->place = (struct pythons_found){ .pid = job->pid,
+						     .user = job->task.uid,
+						     .place = place.place,
+						     .file = fds ? TAKE_FD(fd[0]) : -1,
+						     .freeing = place.freeing };
+		job->place.place.freed = 0;
 		job->found = true;
 	}
 }

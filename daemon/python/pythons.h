@@ -23,9 +23,17 @@ struct pythons_name {
 	bool hidden; /* Python does not show it */
 };
 
+/* Where the programs may look now, and where in which file it frees code objects: the receiver may
+ * take the descriptor; -1: that is not known. */
+struct pythons_found {
+	uint32_t pid, user;
+	struct probe_python place;
+	int file;
+	uint64_t freeing;
+};
+
 struct pythons_callbacks {
-	/* The programs may look there now. */
-	void (*found)(void *data, uint32_t pid, const struct probe_python *place);
+	void (*found)(void *data, struct pythons_found *found);
 	/* `stack` is what was passed to pythons_ask(). */
 	void (*named)(void *data, void *stack, const struct ts_python_frame *frame,
 		      struct pythons_name *name, uint32_t count);

@@ -11,6 +11,7 @@
 #include "daemon/limits.h"
 #include "daemon/proc/procfs.h"
 #include "daemon/python/autograd.h"
+#include "daemon/python/freeing.h"
 #include "daemon/python/place.h"
 #include "daemon/python/python.h"
 
@@ -70,7 +71,8 @@ static void forget(uint32_t pid)
 static int look(int socket, const struct pythons_order *order)
 {
 	_cleanup_(python_freep) struct python *python = NULL;
-	struct probe_python place = { 0 };
+	struct pythons_place found = { 0 };
+	_cleanup_(closep) int freeing = -1;
 	uint64_t before, after;
 	uint32_t version;
 	struct peek peek;
@@ -81,22 +83,24 @@ static int look(int socket, const struct pythons_order *order)
 	if (r == 0)
 		r = python_open(order->pid, &python, &version);
 	if (r == 0)
-		r = place_find(python_found(python), &peek, &place);
+		r = place_find(python_found(python), &peek, &found.place);
 	if (r == 0)
-		autograd_find(order->pid, &peek, &place.autograd);
+		freeing_find(order->pid, python_found(python), &peek, &freeing, &found.freeing);
+	if (r == 0)
+		autograd_find(order->pid, &peek, &found.place.autograd);
 	else if (r == -ENOENT) /* a program in another language may use PyTorch, too */
-		r = autograd_find(order->pid, &peek, &place.autograd);
+		r = autograd_find(order->pid, &peek, &found.place.autograd);
 	if (r == 0)
 		r = procfs_started_ticks(order->pid, &after);
 	if (r == 0 && after != before)
 		r = -ESRCH;
 	if (r < 0)
 		return r;
-	place.started_ticks = before;
+	found.place.started_ticks = before;
 	forget(order->pid);
 	if (python)
 		opened_put(order, TAKE(python));
-	return helper_say(socket, &place, sizeof(place), NULL, 0);
+	return helper_say(socket, &found, sizeof(found), &freeing, freeing >= 0);
 }
 
 /* Rows that wait for the message to be full. */

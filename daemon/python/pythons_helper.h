@@ -10,7 +10,7 @@
 #include "bpf/probe.h"
 
 enum pythons_order_kind {
-	PYTHONS_LOOK, /* the answer is a struct probe_python; the result as of python_open() */
+	PYTHONS_LOOK, /* the answer is struct pythons_place; the result as of python_open() */
 	PYTHONS_NAME, /* the answer is struct pythons_row */
 };
 
@@ -20,6 +20,12 @@ struct pythons_order {
 	uint32_t count;	 /* of the frames that follow */
 	uint32_t reserved;
 	struct ts_python_frame frame[TS_STACK_PYTHON_MAX];
+};
+
+/* With the file in which it frees code objects, at `freeing` in it; no file: that is not known. */
+struct pythons_place {
+	struct probe_python place;
+	uint64_t freeing;
 };
 
 /* Of a frame that has its code, or that Python does not show. The name of the function and that of

@@ -1,5 +1,6 @@
 """Python_frames: what frames of Python cost a call whose stack is taken, over one without a stack and one with a
-native stack; 10 frames, for every Python there is.
+native stack; 10 frames, for every Python there is. The last column: the same by a daemon that reads each code object
+of each stack, where it is counted which are freed.
 
 All is switched within one running process, in turns, by settings that the daemon reads again. Each figure is the median
 of the turns' medians.
@@ -45,7 +46,7 @@ def pythons():
         yield from glob.glob(f"/root/.pyenv/versions/{version}.[0-9]*/bin/python{version}")[:1]
 
 
-def measure(gpu, executable):
+def measure(gpu, executable, counted=True):
     results = {name: [] for name in STATES}
     with bench.Daemon(gpu, COMMON) as daemon:
         with open(daemon.config) as file:
@@ -61,6 +62,11 @@ def measure(gpu, executable):
 
         turn(10)
         wait_for("its Python", lambda: daemon.status().get(("python", "processes")))
+        if counted:
+            try:
+                wait_for("the count", lambda: daemon.status().get(("python", "counted")), 5)
+            except AssertionError:
+                print(f"{executable}: it is not counted what code it frees")
         for number in range(TURNS):
             for name, state in STATES.items():
                 reread = daemon.log().count("Reread")
@@ -78,14 +84,17 @@ def measure(gpu, executable):
 def main():
     bench.require_root()
     print(bench.machine())
-    table = bench.Table("python", "none ns", "native ns", "python ns", "native +", "python +", "load")
+    table = bench.Table("python", "none ns", "native ns", "python ns", "native +", "python +", "read +", "load")
     gpu = bench.Gpu()
     try:
         for executable in sys.argv[1:] or pythons():
             found = measure(gpu, executable)
             none, native, python = (found[name] for name in STATES)
+            os.environ["TRACESMITH_READ_CODES"] = "1"
+            read = measure(gpu, executable, False)
+            del os.environ["TRACESMITH_READ_CODES"]
             table.row(executable, f"{none:.0f}", f"{native:.0f}", f"{python:.0f}", f"{native - none:.0f}",
-                      f"{python - native:.0f}", bench.load_average())
+                      f"{python - native:.0f}", f"{read['python'] - read['native']:.0f}", bench.load_average())
     finally:
         gpu.close()
 

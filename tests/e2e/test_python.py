@@ -16,6 +16,14 @@ CALLS, TRAIN = (os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
                 for name in ("python_calls.py", "torch_calls.py"))
 VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
 LOOP = "_PyEval_EvalFrameDefault"
+FORGETS = """
+import ctypes, sys
+ctypes.CDLL(sys.argv[1]).cuInit(0)
+print("ready", flush=True)
+input()
+while True:
+    compile("1", "many", "eval")
+"""
 
 
 def pythons():
@@ -47,13 +55,15 @@ class Python(tracesmith.Case):
         return next((row["number"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
                      if (row["section"], row["name"]) == (section, name)), None)
 
-    def start(self, executable, *arguments):
-        found = self.status("python", "processes")
+    def start(self, executable, *arguments, counted=False):
+        found, before = (self.status("python", name) for name in ("processes", "counted"))
         process = subprocess.Popen([executable, *arguments, library()], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True)
         while (line := process.stdout.readline()) != "ready\n":
             self.assertTrue(line, "it ended")
         wait_for("its Python", lambda: self.status("python", "processes") == found + 1)
+        if counted:
+            wait_for("the count of what it frees", lambda: self.status("python", "counted") > before)
         self.go_on(process)
         return process
 
@@ -94,7 +104,7 @@ class Python(tracesmith.Case):
 
     def test_stacks_have_the_lines_of_python(self):
         for version, command in interpreters().items():
-            process = self.start(*command, CALLS)
+            process = self.start(*command, CALLS, counted=True)
             truths = [json.loads(line) for line in iter(process.stdout.readline, "end\n")]
             self.assertGreaterEqual(len(truths), 30)
             stacks = self.finish(process, len(truths))
@@ -138,6 +148,15 @@ class Python(tracesmith.Case):
         # Where the outer end is missing, frames belong to the innermost loop.
         self.assertEqual([row["symbol"] for row in stacks[int(sizes["closed-last"])]][1:5],
                          ["call", good, LOOP, "call_without_code"])
+
+    def test_who_frees_much_code_is_not_counted(self):
+        process = self.start("/usr/bin/python3", "-c", FORGETS, counted=True)
+        self.go_on(process)
+        wait_for("no count", lambda: self.status("python", "counted") == 0)
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
 
     def places(self, pid, width, limit=20, since=0):
         """Where the last launches of a width are made, of those with a stack."""

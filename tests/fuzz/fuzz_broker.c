@@ -49,7 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(&message, data + 1, size - 1);
 	must(request->kind < BROKER_KINDS && request->group < PROBE_GROUPS && data[0] <= 1);
-	must(request->pid <= INT_MAX && request->copy < PROBE_COPIES_MAX);
+	must(request->pid <= INT_MAX);
+	must(request->copy < (request->kind == BROKER_FREED ? PROBE_FREED_MAX : PROBE_COPIES_MAX));
+	must(request->kind != BROKER_FREED || (request->pid && data[0] == 1));
 	must(request->sites <= BROKER_SITES_MAX &&
 	     (request->kind == BROKER_LINK) == !!request->sites);
 	must(request->kind != BROKER_LINK || request->value <= PROBE_EPOCH_MAX);

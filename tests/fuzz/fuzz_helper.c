@@ -151,9 +151,9 @@ static void map(const uint8_t *data, size_t size)
 	uv_run(&loop, UV_RUN_DEFAULT);
 }
 
-static void on_place(void *data, uint32_t pid, const struct probe_python *place)
+static void on_place(void *data, struct pythons_found *found)
 {
-	must(pid == (uint32_t)getpid());
+	must(found->pid == (uint32_t)getpid() && !found->place.freed);
 }
 
 static void on_names(void *data, void *stack, const struct ts_python_frame *frame,

@@ -108,6 +108,25 @@ static void test_requests_are_checked(void **state)
 	assert_int_equal(broker_check("", 0, 0), -EBADMSG);
 }
 
+static void test_a_count_is_of_one_process(void **state)
+{
+	const struct broker_request good = {
+		.kind = BROKER_FREED, .pid = 7, .value = 64, .copy = PROBE_FREED_MAX - 1
+	};
+	struct broker_request request = good;
+
+	assert_int_equal(broker_check(&request, sizeof(request), 1), 0);
+	assert_int_equal(broker_check(&request, sizeof(request), 0), -EBADMSG);
+	request.pid = 0;
+	assert_int_equal(broker_check(&request, sizeof(request), 1), -EBADMSG);
+	request = good;
+	request.copy++;
+	assert_int_equal(broker_check(&request, sizeof(request), 1), -EBADMSG);
+	request = good;
+	request.value = 1ull << 63;
+	assert_int_equal(broker_check(&request, sizeof(request), 1), -EBADMSG);
+}
+
 /* A place that a library's code names has a number where a function has flags, and a semaphore. */
 static void test_places_of_notes_are_checked(void **state)
 {
@@ -228,6 +247,7 @@ static void test_nothing_comes_before_the_programs(void **state)
 	assert_int_equal(ask_link(broker, file, &wanted, &links), -EPERM);
 	assert_int_equal(broker_calibrate(broker, (uint32_t)getpid()), -EPERM);
 	assert_int_equal(broker_stub(broker, file, 0, (uint32_t)getpid()), -EPERM);
+	assert_int_equal(broker_freed(broker, file, 0, (uint32_t)getpid(), 0), -EPERM);
 	wanted.request.group = PROBE_GROUPS;
 	assert_int_equal(ask_link(broker, file, &wanted, &links), -EPERM);
 	assert_false(has_ended(broker, 0));
@@ -355,6 +375,21 @@ static void says_which_file_has_lost_its_name(struct broker *broker)
 	remove_file(place);
 }
 
+static void counts_what_pythons_free(struct broker *broker)
+{
+	const uint32_t pid = (uint32_t)getpid();
+	char path[64], other[64];
+	_cleanup_(closep) int file = make_file("python3.11", path), strange = -1, link = -1;
+
+	strange = make_file("perl5.36", other);
+	link = broker_freed(broker, file, 64, pid, PROBE_FREED_MAX - 1);
+	assert_true(link >= 0);
+	assert_int_equal(broker_freed(broker, file, 4096, pid, 0), -EPERM);
+	assert_int_equal(broker_freed(broker, strange, 64, pid, 0), -EPERM);
+	remove_file(path);
+	remove_file(other);
+}
+
 static void test_programs_go_where_they_belong(void **state)
 {
 	struct broker *broker = begin();
@@ -374,6 +409,7 @@ static void test_programs_go_where_they_belong(void **state)
 		_cleanup_(closep) int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
 		assert_int_equal(broker_stub(broker, own, 0, (uint32_t)getpid()), -EPERM);
+		counts_what_pythons_free(broker);
 	}
 	for (size_t i = 0; i < BROKER_MAPS; i++)
 		close(map[i]);
@@ -531,6 +567,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_requests_are_checked),
+		cmocka_unit_test(test_a_count_is_of_one_process),
 		cmocka_unit_test(test_places_of_notes_are_checked),
 		cmocka_unit_test(test_epochs_wrap_around),
 		cmocka_unit_test(test_rings_have_a_size),

@@ -1,6 +1,7 @@
 /* test_pythons: who asks for the names of Python's frames gets an answer, in order, also when a
  * process's memory does not answer. The readers of processes and the helpers are doubles. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,11 +11,13 @@
 
 #include <cmocka.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/time.h"
 #include "daemon/limits.h"
 #include "daemon/proc/owner.h"
 #include "daemon/proc/procfs.h"
 #include "daemon/python/autograd.h"
+#include "daemon/python/freeing.h"
 #include "daemon/python/place.h"
 #include "daemon/python/python.h"
 #include "daemon/python/pythons.h"
@@ -24,6 +27,7 @@
 #define PID	   4242
 #define SILENT_PID 4243 /* its memory does not always answer */
 #define PLACE	   0x310
+#define FREEING	   0x1234
 
 /* What the doubles share with the test. */
 static struct world {
@@ -69,6 +73,16 @@ void python_renew(struct python *python)
 int place_find(const struct find *find, struct peek *peek, struct probe_python *ret)
 {
 	*ret = (struct probe_python){ .state = PLACE, .size = 1 };
+	return 0;
+}
+
+int freeing_find(uint32_t pid, const struct find *find, struct peek *peek, int *ret_file,
+		 uint64_t *ret_offset)
+{
+	if (world.torch)
+		return -ENOENT;
+	*ret_file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	*ret_offset = FREEING;
 	return 0;
 }
 
@@ -134,6 +148,7 @@ void helpers_cancel(struct helpers *helpers, struct helper_task *cancelled)
 
 int helper_say(int socket, const void *data, size_t size, const int *fd, uint32_t fds)
 {
+	int given = fds ? dup(fd[0]) : -1;
 	char *copy = malloc(size);
 
 	assert_non_null(copy);
@@ -149,7 +164,8 @@ int helper_say(int socket, const void *data, size_t size, const int *fd, uint32_
 		task[doing]->message(task[doing], part, cut, NULL, 0);
 		free(part);
 	}
-	task[doing]->message(task[doing], copy, size, NULL, 0);
+	task[doing]->message(task[doing], copy, size, &given, fds);
+	closep(&given);
 	free(copy);
 	return 0;
 }
@@ -170,6 +186,8 @@ static struct office {
 	struct pythons *pythons;
 	uint32_t found, answers;
 	struct probe_python place;
+	int file;
+	uint64_t freeing;
 	struct {
 		void *stack;
 		uint32_t count;
@@ -178,10 +196,13 @@ static struct office {
 	} answer[8];
 } office;
 
-static void on_found(void *data, uint32_t pid, const struct probe_python *place)
+static void on_found(void *data, struct pythons_found *found)
 {
+	assert_int_equal(found->user, USER);
 	office.found++;
-	office.place = *place;
+	office.place = found->place;
+	office.file = found->file;
+	office.freeing = found->freeing;
 }
 
 static void on_named(void *data, void *stack, const struct ts_python_frame *frame,
@@ -238,6 +259,8 @@ static void answers_come_in_order_with_names(void **state)
 	pythons_look(office.pythons, PID, 1);
 	help();
 	assert_int_equal(office.found, 1);
+	assert_true(office.file >= 0);
+	assert_int_equal(office.freeing, FREEING);
 	opened = world.opened;
 	ask(PID, 1, 1, 3);
 	ask(PID, 2, 10, 1);
