@@ -96,7 +96,7 @@ def deep(n=30):
 
 def in_made_up_code():
     # One after the other, at the same address.
-    for name in ("first", "second", "third"):
+    for name in ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"):
         exec(compile(f"\n\ndef {name}():\n  allocate()\n{name}()", "passing", "exec"), {"allocate": allocate})
     code = compile("\n\n\nallocate()", "kept", "exec")
     exec(code, {"allocate": allocate})
