@@ -313,7 +313,7 @@ struct probe_freed {
 	__u64 count;
 	__u64 owner; /* PROBE_FREED_OWNER of the process; 0: nobody counts */
 };
-/* `link`: another number each time that somebody begins to count. */
+/* `link`: another number each time that somebody starts to count. */
 #define PROBE_FREED_OWNER(tgid, link) ((__u64)(link) << 32 | (tgid))
 #define PROBE_FREED_MAX		      256
 

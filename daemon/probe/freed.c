@@ -1,5 +1,5 @@
 /* Freed: a place for each process that is counted, and the probe that counts in it. The programs
- * believe a count only while it has an owner: that comes after the probe, and goes before it. */
+ * believe a count only while it has an owner: it gets one after the probe, and loses it first. */
 #include "daemon/probe/freed.h"
 
 #include <errno.h>

@@ -9,6 +9,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
+#include "core/base/patience.h"
 #include "daemon/elf/hash.h"
 #include "daemon/maps/look.h"
 #include "daemon/maps/proc.h"
@@ -52,7 +53,7 @@ static bool segment_names(const struct elf *elf, const Elf64_Phdr *segment, uint
 		    elf_read(elf, segment->p_offset + done, block, size) < 0 ||
 		    block_names(block, size, segment->p_vaddr + done, address, fixed))
 			return true;
-		/* One that ends in the next block begins in this one. */
+		/* One that ends in the next block starts in this one. */
 		done += size == left ? size : size - sizeof(int32_t) + 1;
 	}
 	return false;
@@ -60,7 +61,8 @@ static bool segment_names(const struct elf *elf, const Elf64_Phdr *segment, uint
 
 bool freeing_is_named(const struct elf *elf, uint64_t address)
 {
-	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + LIMIT_PYTHON_CODE_MS * (uint64_t)NS_PER_MS;
+	uint64_t until_ns =
+		clock_ns(CLOCK_MONOTONIC) + patience_ms(LIMIT_PYTHON_CODE_MS) * (uint64_t)NS_PER_MS;
 
 	for (unsigned int i = 0; i < elf->header.e_phnum; i++) {
 		const Elf64_Phdr *segment = &elf->segment[i];
