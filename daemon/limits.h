@@ -212,7 +212,7 @@
 #define LIMIT_PYTHON_NAME_MS 1000
 #define LIMIT_PYTHON_LOOKS   8
 /* How long the code of an interpreter is searched through for the place where it frees code
- * objects: 5 ms, unless its file comes from afar. */
+ * objects: 2 ms, unless its file comes from afar. */
 #define LIMIT_PYTHON_CODE_MS 200
 /* A process that frees more of them in a second is not counted for a while: each costs it a trap of
  * 0.5 us, so 0.05 % of its time. */
