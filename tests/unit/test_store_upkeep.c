@@ -1,8 +1,10 @@
 /* What the writer does beside writing: small chunks become large ones, and what is too old or too
  * much goes. */
+#include <inttypes.h>
 #include <sys/stat.h>
 
 #include "core/limits.h"
+#include "core/store/shares.h"
 #include "tests/unit/store_fixture.h"
 
 /* Commits until a statement gives what is wanted. */
@@ -360,6 +362,40 @@ static void a_long_reader_keeps_the_log_only_while_it_reads(void **state)
 	sqlite3_close(db);
 }
 
+/* Who has most is looked at while the database may have gigabytes. */
+static void shares_are_read_without_the_data(void **state)
+{
+	struct fixture *f = *state;
+	struct shares *shares;
+	int64_t before, most;
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(db,
+			     "PRAGMA temp_store = MEMORY; PRAGMA synchronous = OFF;"
+			     "CREATE TABLE process(id INTEGER PRIMARY KEY, uid, owner);"
+			     "CREATE TABLE chunk(id INTEGER PRIMARY KEY, boot, process, first_ns,"
+			     " data); INSERT INTO process VALUES(1, 1, 1), (2, 2, 2);"
+			     "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 64)"
+			     "INSERT INTO chunk SELECT i, 1, 1 + (i > 40), i, zeroblob(1 << 20)"
+			     " FROM n",
+			     NULL, NULL, NULL),
+		SQLITE_OK);
+	assert_int_equal(shares_new(db, &shares), 0);
+	before = sqlite3_memory_used();
+	sqlite3_memory_highwater(1);
+	assert_int_equal(shares_delete(shares, 1, 64 << 20, 3), 1);
+	most = sqlite3_memory_highwater(0);
+	assert_true(before > 0);
+	if (most - before > 4 << 20)
+		fail_msg("it took %" PRId64 " bytes", most - before);
+	assert_int_equal(ask(db, "SELECT count(*) FROM chunk WHERE process = 1"), 37);
+	assert_int_equal(ask(db, "SELECT count(*) FROM chunk WHERE process = 2"), 24);
+	shares_free(shares);
+	sqlite3_close(db);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -375,6 +411,7 @@ int main(void)
 		TEST(former_boots_age_while_the_host_is_up),
 		TEST(the_file_stays_below_its_limit),
 		TEST(one_users_ops_do_not_push_out_anothers),
+		TEST(shares_are_read_without_the_data),
 		TEST(a_smaller_limit_shrinks_the_file),
 		TEST(a_long_reader_keeps_the_log_only_while_it_reads),
 	};
