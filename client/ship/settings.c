@@ -120,7 +120,7 @@ static int on_setting(void *data, const char *section, const char *key, const ch
 		reading->error = set_or_add(reading, find(key), value);
 		return 1;
 	}
-	reading->error = why_fail(reading->why, -EINVAL, "There is no setting '%s%s%s'", section,
+	reading->error = why_fail(reading->why, -EINVAL, "Unknown setting '%s%s%s'", section,
 				  *section ? "." : "", key);
 	return 1;
 }
@@ -171,7 +171,7 @@ static int take_urls(struct settings *settings, char *why)
 	}
 	return settings->url_count ? 0
 				   : why_fail(why, -EINVAL,
-					      "There is no url: set the one of a "
+					      "Missing url: set the one of a "
 					      "ClickHouse server");
 }
 
@@ -210,7 +210,7 @@ static int read_secret(const char *path, const char *what, char *ret, char *why)
 		return why_fail(why, -errno, "Cannot read the %s in %s: %s", what, path,
 				strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return why_fail(why, -EINVAL, "%s is no file", path);
+		return why_fail(why, -EINVAL, "%s is not a regular file", path);
 	if (st.st_mode & 077 && !is_credential(path))
 		return why_fail(why, -EPERM,
 				"Others may use the %s in %s (mode %04o): chmod 0600 it", what,
@@ -332,7 +332,7 @@ int settings_read(const char *path, const char *socket, struct settings *ret, ch
 	if (reading.error)
 		return reading.error;
 	if (line > 0)
-		return why_fail(why, -EINVAL, "Line %d of %s is no setting", line, path);
+		return why_fail(why, -EINVAL, "Line %d of %s is not a setting", line, path);
 	if (socket && set(ret, find("socket"), socket) < 0)
 		return why_fail(why, -ENOMEM, "Not enough memory");
 	if (units_parse_count(ret->quorum_text, &ret->quorum) < 0 || ret->quorum > QUORUM_MAX)

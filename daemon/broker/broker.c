@@ -304,7 +304,7 @@ static int do_link(struct channel *channel, int file)
 	if (request->pid && !object->told.single)
 		return -EOPNOTSUPP;
 	if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode))
-		return refuse("probes on what is no file");
+		return refuse("probes on what is not a regular file");
 	r = check_library(channel, file, &st);
 	if (r < 0)
 		return r;
@@ -380,12 +380,12 @@ static int do_freed(struct channel *channel, int file)
 	if (!object->told.single)
 		return -EOPNOTSUPP;
 	if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || request->value >= (uint64_t)st.st_size)
-		return refuse("a probe on what is no file, or behind its end");
+		return refuse("a probe on what is not a regular file, or behind its end");
 	r = read_name(file, path);
 	if (r < 0)
 		return r;
 	if (!library_matches(path, PYTHON_FILES))
-		return refuse("a probe on a file that is no Python");
+		return refuse("a probe on a file that is not a Python");
 	return make_one(channel, object, OBJECT_FREED, file, request->value, request->copy);
 }
 

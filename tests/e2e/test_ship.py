@@ -397,7 +397,7 @@ class Ship(tracesmith.Case):
         self.configure(url="clickhouse.example:8123")
         says(r"url needs http:// or https:// and a host \(got 'clickhouse.example:8123'\)", 78)
         self.configure(more="compresion = gzip\n")
-        says("There is no setting 'compresion'", 78)
+        says("Unknown setting 'compresion'", 78)
         self.configure(more="windows = maybe\n")
         says(r"windows needs yes or no \(got 'maybe'\)", 78)
         self.configure(more="leave_out = price\n  device\n")
@@ -502,7 +502,7 @@ class Ship(tracesmith.Case):
             self.says(sentence)
         self.configure(url="\n  ".join([url for url, _ in servers][:7] + [self.server.url]))
         self.assertEqual(self.ship("--check").returncode, 0)
-        for url, sentence in (("http://", "and a host"), ("http://:8123", "and a host"), ("https:///db", "and a host"), ("", "There is no url"),
+        for url, sentence in (("http://", "and a host"), ("http://:8123", "and a host"), ("https:///db", "and a host"), ("", "Missing url"),
                               ("http://u:p@127.0.0.1", "must not have a user"), ("http://127.0.0.1/?user=x", "must not have a user"),
                               ("http://127.0.0.1/#x", "must not have a user"), ("ftp://127.0.0.1", "http:// or https://"),
                               (f"http://{'x' * 200}", "Line 1 is longer than 198 bytes: a list may stand in several lines")):

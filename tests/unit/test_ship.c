@@ -181,14 +181,14 @@ static void settings_are_checked(void **state)
 	char text[256];
 
 	expect_settings("url = http://a:8123 https://b/\ncompression = zstd\n", NULL);
-	expect_settings("", "There is no url");
+	expect_settings("", "Missing url");
 	expect_settings("url = http://:8123\n", "url needs http:// or https:// and a host");
 	expect_settings("url = ftp://a\n", "url needs http:// or https:// and a host");
 	expect_settings("url = http://user:password@a\n", "must not have a user");
 	expect_settings("url = http://a\ndatabase = a; DROP\n", "database needs a name");
 	expect_settings("url = http://a\ncompression = rar\n", "compression needs");
 	expect_settings("url = http://a\nquorum = -1\n", "quorum needs");
-	expect_settings("[x]\nurl = http://a\n", "There is no setting 'x.url'");
+	expect_settings("[x]\nurl = http://a\n", "Unknown setting 'x.url'");
 	snprintf(text, sizeof(text), "url = http://a\npassword_file = %s/secret\n", folder_path);
 	expect_settings(text, "Cannot read the password in");
 	put_file("secret", "word\n", 0640);
