@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "client/ship/identity.h"
 #include "client/ship/settings.h"
@@ -95,12 +96,7 @@ void jobs_done(struct jobs *jobs)
 	*jobs = (struct jobs){ 0 };
 }
 
-/* FNV-1a. Source: http://www.isthe.com/chongo/tech/comp/fnv/ */
 uint64_t jobs_mark(const char *patterns)
 {
-	uint64_t mark = 0xcbf29ce484222325;
-
-	for (; *patterns; patterns++)
-		mark = (mark ^ (unsigned char)*patterns) * 0x100000001b3;
-	return mark;
+	return XXH3_64bits(patterns, strlen(patterns));
 }

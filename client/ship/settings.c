@@ -136,8 +136,7 @@ static char *read_line(char *line, int size, void *data)
 		return got;
 	why_fail(reading->why, -EINVAL,
 		 "Line %d is longer than %d bytes: a list may stand in several lines, with a space "
-		 "at "
-		 "the start of each but the first",
+		 "at the start of each but the first",
 		 reading->line, size - 2);
 	reading->error = -EINVAL;
 	return NULL;

@@ -438,7 +438,7 @@ static int do_sampler(struct channel *channel, int file)
 
 static int do_mapped(struct channel *channel, int file)
 {
-	return hand_over_one(channel, event_mapped((uint32_t)channel->message.request.value));
+	return hand_over_one(channel, event_mapped(-1, (uint32_t)channel->message.request.value));
 }
 
 static int (*const doing[BROKER_KINDS])(struct channel *channel, int file) = {

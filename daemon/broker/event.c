@@ -12,7 +12,7 @@
 
 #define PERIOD_NS 10000
 
-int event_mapped(uint32_t cpu)
+int event_mapped(pid_t pid, uint32_t cpu)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -20,6 +20,7 @@ int event_mapped(uint32_t cpu)
 		.config = PERF_COUNT_SW_DUMMY,
 		.sample_type = PERF_SAMPLE_TIME,
 		.sample_id_all = 1,
+		.inherit = pid >= 0,
 		.mmap = 1,
 		.mmap2 = 1,
 		.comm = 1,
@@ -30,7 +31,7 @@ int event_mapped(uint32_t cpu)
 		.watermark = 1,
 		.wakeup_watermark = 1,
 	};
-	long fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	long fd = syscall(SYS_perf_event_open, &attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : (int)fd;
 }

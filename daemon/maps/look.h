@@ -66,8 +66,8 @@ typedef int maps_look_say(void *data, char *message, size_t size, const int *fd,
 int maps_look(const void *request, size_t size, maps_look_say *say, void *data);
 
 /* Whether reading a file, and closing it, ends: for FUSE a program answers, and anybody may mount
- * that. One that root has mounted where we see it is trusted; in a user namespace everybody is
- * root, but his mounts are seen there only. */
+ * that. One that root has mounted where we see it is trusted; in a user namespace everybody may
+ * be root, but mounts made there are seen there only. */
 bool maps_file_answers(int fd, const struct stat *st);
 /* The file of a MMAP record for reading: a descriptor of the caller's. It may take long, too. */
 int maps_record_open(const struct maps_record *record);

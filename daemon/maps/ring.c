@@ -50,7 +50,7 @@ static int ring_open(struct maps_ring *ring, const struct maps_events *events, i
 {
 	size_t page_size = sysconf(_SC_PAGESIZE);
 	_cleanup_(closep) int fd =
-		events->open ? events->open(events->data, cpu) : event_mapped((uint32_t)cpu);
+		events->open ? events->open(events->data, cpu) : event_mapped(-1, (uint32_t)cpu);
 	void *page;
 
 	if (fd < 0)

@@ -12,7 +12,7 @@
 #include "core/base/time.h"
 #include "daemon/limits.h"
 
-#define HELD_NS (10 * NS_PER_S) /* while somebody keeps the lock of his memory */
+#define HELD_NS (10 * NS_PER_S) /* while somebody keeps the lock of its memory */
 
 struct place {
 	struct linking linking;
@@ -160,7 +160,7 @@ void freed_forget(struct freed *freed, uint32_t pid)
 			place_forget(&freed->place[i]);
 }
 
-/* NULL: he has his share. */
+/* NULL: its user has a full share. */
 static struct place *place_take(struct freed *freed, uint32_t user)
 {
 	if (!freed->works || freed->closing || !quota_take(&freed->quota, user, 1))

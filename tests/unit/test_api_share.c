@@ -105,7 +105,7 @@ static void a_place_goes_to_the_user_who_has_fewest(void **state)
 	peers_done(state);
 }
 
-/* By what is behind all that was made for him while he did not read. */
+/* By what comes behind all that was queued while the client did not read. */
 static bool has_given_way(struct peer *peer)
 {
 	Tracesmith__V1__Reply *reply;
@@ -143,7 +143,7 @@ static void who_does_not_read_gives_way(void **state)
 	peers_done(state);
 }
 
-/* Who only waits for his data to be read needs no place. */
+/* A query that only waits for its data to be read needs no place. */
 static void who_does_not_read_keeps_a_place_that_nobody_needs(void **state)
 {
 	struct server *server = *state;

@@ -38,7 +38,7 @@ static size_t values_of(const struct table *table)
 
 /* Both rows are the same, but for their processes where those are given. */
 static int64_t process[2];
-static size_t jobs_known; /* of so many of them it knows the job: of the first, "train-1" */
+static size_t jobs_known; /* how many of them have a known job: the first, "train-1" */
 
 static void answer_row(const struct daemon *daemon, uint64_t id, Tracesmith__V1__Value *value,
 		       size_t count)
