@@ -431,13 +431,18 @@ def after():
         events = [e for e in profiler.events() if e.device_type == torch.autograd.DeviceType.CUDA]
         return len(events), sum(e.time_range.elapsed_us() for e in events)
 
+    def meanwhile():
+        with profile(activities=[ProfilerActivity.CUDA]):
+            return work.measure()
+
     cupti = Cupti()
     work = Work(cupti, step)
     never = [work.measure() for _ in range(4)]
     print(f"never: step {figure([n[0] for n in never], '.3f')} ms, empty {figure([n[1] for n in never], '.0f')} ns")
     print("profiled:", profiled())
-    idle, alone, records = [], [], []
+    idle, alone, records, during = [], [], [], []
     for turn in range(4):
+        during.append(meanwhile())
         idle.append(work.measure())
         print(f"subscribe answers {cupti.cost.cost_subscribe(0)}; buffers per thread {cupti.get(PER_THREAD)}")
         cupti.cost.cost_unsubscribe()
@@ -454,8 +459,9 @@ def after():
             print(f"{title}: kernels {s.kernels} (empty ones {Work.empties()}, {(s.kernels - Work.empties()) / (work.steps - steps):.1f} "
                   f"a step), api {s.apis} joined {s.joined}, untimed {s.untimed}, {clock}")
         print("profiled again:", profiled(), flush=True)
-    for title, values in (("idle after it", idle), ("kernels", alone), ("kernels, both records", records)):
-        print(f"{title:24} step {figure([v[0] for v in values], '.3f')} ms, empty {figure([v[1] for v in values], '.0f')} ns")
+    for title, values in (("while torch.profiler records", during), ("idle after it", idle), ("kernels", alone),
+                          ("kernels, both records", records)):
+        print(f"{title:28} step {figure([v[0] for v in values], '.3f')} ms, empty {figure([v[1] for v in values], '.0f')} ns")
     print("refused:", cupti.refused, flush=True)
 
 

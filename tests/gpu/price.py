@@ -3,21 +3,22 @@
 against turns next to it in which the process has no probes and no library in it. That is
 the daemon's own doing: a process that runs into probes more often than `trap_limit` allows is left out of them.
 
-Each turn of `default` starts with a price that is not known, for which a third of the calls is watched; `settled` is
-one longer turn in which it is known: what share of the calls is then watched, `events` say better than its pace.
+Each turn of `default` starts with a price that is not known, for which a third of the calls is watched; `settled` are
+longer turns in which it is known: what share of the calls is then watched, `events` say better than its pace.
 
 Programs: train (PyTorch, bound by launches), large (bound by the GPU), graph (CUDA graphs), empty (empty kernels
 back to back), threads (the same from 8 threads). States: within the default budget, watched whole, with an empty
 probe on each frequent function instead of ours, recorded
 in light mode, exactly, and exactly with the stack of each launch, and both of these also with `light = exact` (inside,
-inside_all: the probes of launches are not in the process); then once for longer, PyTorch only, exactly with --budget 3%,
-and without TraceSmith torch.profiler with CUDA. `events`: how many of the probes a second reached the daemon; `told`:
-what `tsctl cost` said of the last turn, and what it foretold for whole and exact. In graph CUPTI stays, switched
-off, after the first exact turn, also in the turns without anything.
+inside_all: the probes of launches are not in the process); in train also by torch.profiler with CUDA, which takes CUPTI out
+after each turn, as TraceSmith does (TEARDOWN_CUPTI=1); then in longer turns `settled` and, PyTorch only, exactly with --budget 3%.
+`events`: how many of the probes a second reached the daemon; `told`: what `tsctl cost` said of the last turn, and what it
+foretold for whole and exact. In graph CUPTI stays, switched off, after the first exact turn, also in the turns
+without anything, and torch.profiler comes last, without TraceSmith.
 
 Usage: tests/gpu/price.py [BUILD] [PROGRAM…] (build/release; all), as root, with nvcc and PyTorch. ROUNDS (8), TURN_S (0.5),
-LONG_S (10, of the turns settled and with --budget 3%; 0: none), LIMIT_S (0: none): all programs together take no longer, with fewer
-rounds if that is too little; STATES (those of the program). The last line is the verdict.
+LONG_S (10, of the turns settled and with --budget 3%; 0: none), LONGS (3: how many of them), LIMIT_S (0: none): all programs
+together take no longer, with fewer rounds if that is too little; STATES (those of the program). The last line is the verdict.
 """
 import json
 import os
@@ -35,9 +36,11 @@ BUILD = gpu.build(sys.argv)
 ROUNDS = int(os.environ.get("ROUNDS", "8"))
 TURN_S = float(os.environ.get("TURN_S", "0.5"))
 LONG_S = float(os.environ.get("LONG_S", "10"))
+LONGS = int(os.environ.get("LONGS", "3"))
 LIMIT_S = float(os.environ.get("LIMIT_S", "0")) or float("inf")
 TRAIN = os.environ.get("PROGRAM", "").split() or ["python3", os.path.join(HERE, "train.py"), "900"]
-LONG_SETTLE_S, LAST_S, PROFILE_S = 20, 8, 14  # of --budget 3%, of the last price, of torch.profiler
+LONG_OFF_S = LONG_S / 4
+LONG_SETTLE_S, AGAIN_S, LAST_S, PROFILE_S = 20, 3, 8, 14  # a price to be found, known, the last; torch.profiler
 SETTLE_S = 0.15  # after a switch
 IN_S = 1.5  # until it is in windows again, whose price is known
 LOW, HIGH = 1 / 8, 7 / 8  # quantiles of rounds
@@ -47,7 +50,7 @@ ATTACH = {"light": ("--light",), "stacks": ("--stacks", "all"), "inside_all": ("
 INSIDE = ("light", "inside", "inside_all")
 TRIES = 20
 PROGRAMS = {  # title, unit, states, whether it is PyTorch, share of LIMIT_S
-    "train": ("PyTorch step", "ms", "default whole empty-probe light exact inside stacks", True, 28),
+    "train": ("PyTorch step", "ms", "default whole empty-probe light exact inside stacks inside_all profiler", True, 28),
     "large": ("PyTorch step bound by the GPU", "ms", "default whole light exact", True, 24),
     "graph": ("PyTorch step as a CUDA graph", "ms", "default whole light exact", True, 22),
     "empty": ("empty kernels back to back", "ns a launch", "default whole empty-probe light exact", False, 14),
@@ -73,12 +76,12 @@ class Turns:
         time.sleep(seconds)
         return self.mean(since, time.monotonic())
 
-    def between(self, switches, off):
+    def between(self, switches, off, off_s=TURN_S):
         """Pairs of what switches a state on and for how many seconds; `off` switches all off. They return when that is
         done. The nearer turn without anything counts more."""
-        if not self.off:
+        if not self.off or off_s > TURN_S:
             off()
-            self.off.append(self.turn(TURN_S))
+            self.off.append(self.turn(off_s))
         paces = []
         self.seen = []
         for on, seconds in switches:
@@ -87,18 +90,18 @@ class Turns:
             paces.append(self.turn(seconds))
             self.seen.append((self.events() - before) / seconds)
         off()
-        self.off.append(self.turn(TURN_S))
+        self.off.append(self.turn(off_s))
         before, after = self.off[-2:]
         steps = len(paces) + 1
         return [pace / (before + (after - before) * n / steps) - 1 for n, pace in enumerate(paces, 1)]
 
 
 class Tracer:
-    def __init__(self, pid):
-        self.pid = pid
+    def __init__(self, program):
+        self.program, self.pid = program, program.pid
         self.daemon = gpu.Daemon(BUILD, SETTINGS.format("none", "request"))
-        self.attached, self.probe = False, None
-        path = mapped_code(pid)[0]
+        self.attached, self.probe, self.profiles = False, None, False
+        path = mapped_code(self.pid)[0]
         self.code = path, hot_functions(self.daemon, path)
 
     def configure(self, limit, light="request"):
@@ -124,6 +127,9 @@ class Tracer:
         return True if said is None else None if "launches" in said or "allocations" in said else False
 
     def clear(self):
+        if self.profiles:
+            profile_switch(self.program, "profile off")
+            self.profiles = False
         if self.probe:
             self.probe.close()
             self.probe = None
@@ -153,6 +159,11 @@ class Tracer:
         check(f"attached to as wanted: {state}", False, out + err)
 
     def on(self, state):
+        if state == "profiler":
+            self.off()
+            profile_switch(self.program, "profile cuda")
+            self.profiles = True
+            return
         if state == "empty-probe":
             self.off()
             self.probe = EmptyProbe(self.pid, *self.code)
@@ -209,15 +220,17 @@ def show(state, found, events, said=""):
               f"  mean {statistics.mean(found):+.2%}, {len(found)} turns, {events:.0f} events   {said}", flush=True)
 
 
-def profile(program, until):
-    def switch(line):
-        program.say(line)
-        wait_for("torch.profiler", lambda: program.comments and program.comments[-1] == line)
-        time.sleep(SETTLE_S)
+def profile_switch(program, line):
+    program.say(line)
+    wait_for("torch.profiler", lambda: program.comments and program.comments[-1] == line)
+    time.sleep(SETTLE_S)
 
+
+def profile(program, until):
     turns, found = Turns(program), []
     while len(found) < ROUNDS and time.monotonic() < until:
-        found += turns.between([(lambda: switch("profile cuda"), TURN_S)], lambda: switch("profile off"))
+        found += turns.between([(lambda: profile_switch(program, "profile cuda"), TURN_S)],
+                               lambda: profile_switch(program, "profile off"))
     return found
 
 
@@ -238,46 +251,61 @@ def measure(turns, tracer, states, until):
     return found, events
 
 
-def price(name, program, until):
-    title, unit, states, pytorch, _ = PROGRAMS[name]
-    said = {}
-    profiled = pytorch and name != "large"
-    tracer = Tracer(program.pid)
-    turns = Turns(program, tracer.events)
-    tracer.settle(6, 15)
-    last = until - LAST_S - (PROFILE_S if profiled else 0)
-    long = pytorch and LONG_S
-    longs = (bool(LONG_S) + bool(long)) * (LONG_SETTLE_S + LONG_S)
-    found, events = measure(turns, tracer, os.environ.get("STATES", states).split(), last - longs)
-    if long:
-        def on():
-            tracer.on("3%")
+def measure_longs(turns, tracer, states, found, events, said):
+    """Turns in which the price is known, by turns; what is told is of the last one."""
+    def off():
+        if tracer.state:
+            costs[tracer.state] = tracer.cost()
+        tracer.off()
+        tracer.state = None
+
+    def on(state, again):
+        tracer.on("default" if state == "settled" else "3%")
+        tracer.state = state
+        if again:
+            time.sleep(AGAIN_S)
+        else:
             tracer.settle(6, LONG_SETTLE_S)
 
-        def off():
-            cost = tracer.cost()
-            said["exact 3%"], said["exact"] = told(cost), told_whole(cost, "exact")
-            tracer.off()
-        found["exact 3%"], events["exact 3%"] = turns.between([(on, LONG_S)], off), turns.seen
+    costs, tracer.state = {}, None
+    for n in range(LONGS):
+        for state in states:
+            ratios = turns.between([(lambda: on(state, n > 0), LONG_S)], off, LONG_OFF_S)
+            found.setdefault(state, []).extend(ratios)
+            events.setdefault(state, []).extend(turns.seen)
+    for state, cost in costs.items():
+        said[state] = told(cost)
+    said["whole"] = told_whole(costs.get("settled"), "probes")
+    said["exact"] = told_whole(costs.get("exact 3%"), "exact")
 
-    def settle():
-        tracer.on("default")
-        tracer.settle(6, LONG_SETTLE_S if LONG_S else LAST_S - 3)
 
-    def told_settled():
-        cost = tracer.cost()
-        said["settled" if LONG_S else "default"], said["whole"] = told(cost), told_whole(cost, "probes")
-        tracer.off()
+def settle_last(tracer, said):
+    tracer.on("default")
+    tracer.settle(6, LAST_S - 3)
+    cost = tracer.cost()
+    said["default"], said["whole"] = told(cost), told_whole(cost, "probes")
+    tracer.off()
+
+
+def price(name, program, until):
+    title, unit, states, pytorch, _ = PROGRAMS[name]
+    states = os.environ.get("STATES", states).split()
+    profiled_last = name == "graph"
+    tracer, said = Tracer(program), {}
+    turns = Turns(program, tracer.events)
+    tracer.settle(6, 15)
+    longs = ("settled", "exact 3%") if pytorch else ("settled",)
+    long_s = len(longs) * (LONG_SETTLE_S + LONGS * (LONG_S + 2 * LONG_OFF_S + AGAIN_S + 2)) if LONG_S else LAST_S
+    found, events = measure(turns, tracer, states, until - long_s - (PROFILE_S if profiled_last else 0))
+    off = statistics.median(turns.off), quantile(turns.off, LOW), quantile(turns.off, HIGH)
     if LONG_S:
-        found["settled"], events["settled"] = turns.between([(settle, LONG_S)], told_settled), turns.seen
+        measure_longs(turns, tracer, longs, found, events, said)
     else:
-        settle()
-        told_settled()
+        settle_last(tracer, said)
     tracer.daemon.stop()
-    off = statistics.median(turns.off)
-    if profiled:
+    if profiled_last:
         found["profiler"] = profile(program, until)
-    print(f"\n{title}: off {off:.4f} {unit} ({quantile(turns.off, LOW):.4f} to {quantile(turns.off, HIGH):.4f})")
+    print(f"\n{title}: off {off[0]:.4f} {unit} ({off[1]:.4f} to {off[2]:.4f})")
     for state, ratios in found.items():
         show(state, ratios, statistics.median(events.get(state, [0])), said.get(state, ""))
     if "settled" in found and "whole" in found:
@@ -297,7 +325,8 @@ def main():
         if name in ("empty", "threads"):
             program = Program(compile_cuda("empty", "-std=c++17"), "900", "8" if name == "threads" else "1")
         else:
-            program = Program(*TRAIN, *([] if name == "train" else [f"--{name}"]))
+            program = Program(*TRAIN, *([] if name == "train" else [f"--{name}"]), env=dict(os.environ, TEARDOWN_CUPTI="1")
+                              if name == "train" else None)
         try:
             price(name, program, until)
         except (SystemExit, Exception) as error:
