@@ -40,7 +40,7 @@ LONGS = int(os.environ.get("LONGS", "3"))
 LIMIT_S = float(os.environ.get("LIMIT_S", "0")) or float("inf")
 TRAIN = os.environ.get("PROGRAM", "").split() or ["python3", os.path.join(HERE, "train.py"), "900"]
 LONG_OFF_S = LONG_S / 4
-LONG_SETTLE_S, AGAIN_S, LAST_S, PROFILE_S = 20, 3, 8, 14  # a price to be found, known, the last; torch.profiler
+LONG_SETTLE_S, LAST_S, PROFILE_S = 20, 8, 14  # until a price is known, the last one; torch.profiler
 SETTLE_S = 0.15  # after a switch
 IN_S = 1.5  # until it is in windows again, whose price is known
 LOW, HIGH = 1 / 8, 7 / 8  # quantiles of rounds
@@ -181,11 +181,12 @@ class Tracer:
         code, out, _ = self.daemon.ctl("cost", self.pid, "--json")
         return json.loads(out) if code == 0 else None
 
-    def settle(self, turns=8, seconds=40):
+    def settle(self, turns=8, seconds=40, name=""):
+        """Until that part, or any, has been measured in so many turns."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             cost = self.cost()
-            if cost and any(part["turns"] >= turns for part in cost["parts"]):
+            if cost and any(part["turns"] >= turns and name in part["part"] for part in cost["parts"]):
                 return
             time.sleep(0.5)
 
@@ -252,25 +253,22 @@ def measure(turns, tracer, states, until):
 
 
 def measure_longs(turns, tracer, states, found, events, said):
-    """Turns in which the price is known, by turns; what is told is of the last one."""
+    """Turns in which the price is known, one state after the other. `told` is of the last turn of each."""
     def off():
         if tracer.state:
             costs[tracer.state] = tracer.cost()
         tracer.off()
         tracer.state = None
 
-    def on(state, again):
+    def on(state):
         tracer.on("default" if state == "settled" else "3%")
         tracer.state = state
-        if again:
-            time.sleep(AGAIN_S)
-        else:
-            tracer.settle(6, LONG_SETTLE_S)
+        tracer.settle(6, LONG_SETTLE_S, "probes" if state == "settled" else "exact")
 
     costs, tracer.state = {}, None
-    for n in range(LONGS):
+    for _ in range(LONGS):
         for state in states:
-            ratios = turns.between([(lambda: on(state, n > 0), LONG_S)], off, LONG_OFF_S)
+            ratios = turns.between([(lambda: on(state), LONG_S)], off, LONG_OFF_S)
             found.setdefault(state, []).extend(ratios)
             events.setdefault(state, []).extend(turns.seen)
     for state, cost in costs.items():
@@ -295,14 +293,14 @@ def price(name, program, until):
     turns = Turns(program, tracer.events)
     tracer.settle(6, 15)
     longs = ("settled", "exact 3%") if pytorch else ("settled",)
-    long_s = len(longs) * (LONG_SETTLE_S + LONGS * (LONG_S + 2 * LONG_OFF_S + AGAIN_S + 2)) if LONG_S else LAST_S
+    long_s = LONGS * len(longs) * (LONG_S + 2 * LONG_OFF_S + LONG_SETTLE_S * 0.7) if LONG_S else LAST_S
     found, events = measure(turns, tracer, states, until - long_s - (PROFILE_S if profiled_last else 0))
-    off = statistics.median(turns.off), quantile(turns.off, LOW), quantile(turns.off, HIGH)
     if LONG_S:
         measure_longs(turns, tracer, longs, found, events, said)
     else:
         settle_last(tracer, said)
     tracer.daemon.stop()
+    off = statistics.median(turns.off), quantile(turns.off, LOW), quantile(turns.off, HIGH)
     if profiled_last:
         found["profiler"] = profile(program, until)
     print(f"\n{title}: off {off[0]:.4f} {unit} ({off[1]:.4f} to {off[2]:.4f})")
