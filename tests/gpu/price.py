@@ -6,15 +6,17 @@ the daemon's own doing: a process that runs into probes more often than `trap_li
 Each turn of `default` starts with a price that is not known, for which a third of the calls is watched; `settled` are
 longer turns in which it is known: what share of the calls is then watched, `events` say better than its pace.
 
-Programs: train (PyTorch, bound by launches), large (bound by the GPU), graph (CUDA graphs), empty (empty kernels
-back to back), threads (the same from 8 threads). States: within the default budget, watched whole, with an empty
-probe on each frequent function instead of ours, recorded
+Programs: train (PyTorch, bound by launches), fresh (the same, several times from its start: exact, and then the first
+use of torch.profiler, what it leaves behind, and its second use, against turns before them), large (bound by the GPU), graph
+(CUDA graphs), empty (empty kernels back to back), threads (the same from 8 threads).
+
+States: within the default budget, watched whole, with an empty probe on each frequent function instead of ours, recorded
 in light mode, exactly, and exactly with the stack of each launch, and both of these also with `light = exact` (inside,
-inside_all: the probes of launches are not in the process); in train also by torch.profiler with CUDA, which takes CUPTI out
-after each turn, as TraceSmith does (TEARDOWN_CUPTI=1); then in longer turns `settled` and, PyTorch only, exactly with --budget 3%.
-`events`: how many of the probes a second reached the daemon; `told`: what `tsctl cost` said of the last turn, and what it
-foretold for whole and exact. In graph CUPTI stays, switched off, after the first exact turn, also in the turns
-without anything, and torch.profiler comes last, without TraceSmith.
+inside_all: the probes of launches are not in the process); in train also by torch.profiler with CUDA, which takes CUPTI
+out after each turn, as TraceSmith does (TEARDOWN_CUPTI=1); then in longer turns `settled` and, PyTorch only, exactly with
+--budget 3%. `events`: how many of the probes a second reached the daemon; `told`: what `tsctl cost` said of the last turn,
+and what it foretold for whole and exact. In graph CUPTI stays, switched off, after the first exact turn, also in the
+turns without anything, and torch.profiler comes last, without TraceSmith.
 
 Usage: tests/gpu/price.py [BUILD] [PROGRAM…] (build/release; all), as root, with nvcc and PyTorch. ROUNDS (8), TURN_S (0.5),
 LONG_S (10, of the turns settled and with --budget 3%; 0: none), LONGS (3: how many of them), LIMIT_S (0: none): all programs
@@ -40,6 +42,7 @@ LONGS = int(os.environ.get("LONGS", "3"))
 LIMIT_S = float(os.environ.get("LIMIT_S", "0")) or float("inf")
 TRAIN = os.environ.get("PROGRAM", "").split() or ["python3", os.path.join(HERE, "train.py"), "900"]
 LONG_OFF_S = LONG_S / 4
+FRESH_S = 2
 LONG_SETTLE_S, LAST_S, PROFILE_S = 20, 8, 14  # until a price is known, the last one; torch.profiler
 SETTLE_S = 0.15  # after a switch
 IN_S = 1.5  # until it is in windows again, whose price is known
@@ -51,6 +54,7 @@ INSIDE = ("light", "inside", "inside_all")
 TRIES = 20
 PROGRAMS = {  # title, unit, states, whether it is PyTorch, share of LIMIT_S
     "train": ("PyTorch step", "ms", "default whole empty-probe light exact inside stacks inside_all profiler", True, 28),
+    "fresh": ("", "", "", True, 12),
     "large": ("PyTorch step bound by the GPU", "ms", "default whole light exact", True, 24),
     "graph": ("PyTorch step as a CUDA graph", "ms", "default whole light exact", True, 22),
     "empty": ("empty kernels back to back", "ns a launch", "default whole empty-probe light exact", False, 14),
@@ -312,6 +316,36 @@ def price(name, program, until):
     check(f"{title}: the program ended well", program.stop() == 0)
 
 
+def fresh_program(found):
+    program = Program(*TRAIN)
+    tracer, turns = Tracer(program), Turns(program)
+    wait_for("the daemon to know the program", tracer.cost)
+    tracer.off()
+    for state in ("exact", "inside"):
+        ratios = turns.between([(lambda state=state: tracer.on(state), FRESH_S)], tracer.off, FRESH_S)
+        found.setdefault(state, []).extend(ratios)
+    tracer.daemon.stop()
+    before = turns.turn(FRESH_S)
+    for line, state in (("profile cuda", "profiler"), ("profile off", "afterwards"), ("profile cuda", "once more")):
+        profile_switch(program, line)
+        found.setdefault(state, []).append(turns.turn(FRESH_S) / before - 1)
+    profile_switch(program, "profile off")
+    check("a fresh PyTorch program ended well", program.stop() == 0)
+
+
+def fresh(until):
+    found, took = {}, 0
+    for _ in range(ROUNDS):
+        begin = time.monotonic()
+        if begin + took > until:
+            break
+        fresh_program(found)
+        took = time.monotonic() - begin
+    print("\nPyTorch step, in programs of their own, against turns before it")
+    for state, ratios in found.items():
+        show(state, ratios, 0, " ".join(f"{ratio:+.1%}" for ratio in ratios))
+
+
 def main():
     print(gpu.machine())
     names, end = sys.argv[2:] or list(PROGRAMS), time.monotonic() + LIMIT_S
@@ -320,6 +354,9 @@ def main():
         begin = time.monotonic()
         until = begin + (end - begin) * left[name] / sum(left.values())
         del left[name]
+        if name == "fresh":
+            fresh(until)
+            continue
         if name in ("empty", "threads"):
             program = Program(compile_cuda("empty", "-std=c++17"), "900", "8" if name == "threads" else "1")
         else:
