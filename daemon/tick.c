@@ -3,10 +3,11 @@
 
 #include "daemon/daemon_internal.h"
 
-#define TICK_MS	      125
+/* A commit has its price, whatever is in it. */
+#define TICK_MS	      250
 #define QUIET_TICK_MS 1000
-#define QUIET_TICKS   24 /* this many without a record; longer than naming stacks takes */
-#define TRIM_TICKS    80 /* 10 s, or longer while ticks are rare */
+#define QUIET_TICKS   12 /* this many without a record; longer than naming stacks takes */
+#define TRIM_TICKS    40 /* 10 s, or longer while ticks are rare */
 
 /* A busy time and large queries leave memory behind, and the next ones may never need as much. */
 static void trim(struct daemon *daemon)
