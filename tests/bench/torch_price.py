@@ -38,8 +38,8 @@ def walks(pid):
                                text=True, check=False)
         value = json.loads(found.stdout).get("value") if found.returncode == 0 else None
         if value:
-            sampled, always, sampled_ns, always_ns = struct.unpack("<16x4Q", bytes(int(byte, 16) for byte in value))
-            return sampled + always, sampled_ns + always_ns
+            numbers = struct.unpack("<9Q", bytes(int(byte, 16) for byte in value))
+            return sum(numbers[3:6]), sum(numbers[6:9])
     return 0, 0
 
 
