@@ -111,8 +111,8 @@ int daemon_resolve(struct daemon *daemon, const struct core_process *process,
 		symbol_job_free(job);
 		return -EAGAIN;
 	}
+	daemon_look_for_python(daemon, process->pid);
 	if (!stack->python_count) {
-		daemon_look_for_python(daemon, process->pid);
 		add_job(daemon, job);
 		return 0;
 	}

@@ -47,6 +47,7 @@ struct known {
 	uint64_t avoid_ns; /* until then it is left alone */
 	uint32_t looks, lates;
 	bool busy;
+	bool found, trains; /* its Python, and its PyTorch */
 };
 
 struct pythons {
@@ -127,16 +128,27 @@ static const char *no_frames(int error)
 	}
 }
 
+/* PyTorch comes without Python, or after it: its libraries are mapped one after the other, and only
+ * then ready to be looked at. What is new is told. */
+static void take_found(struct pythons *pythons, struct known *known, struct pythons_found *found)
+{
+	bool python = found->place.size, trains = found->place.autograd.module;
+	bool news = python > known->found || trains > known->trains;
+
+	pythons->stats.found += python > known->found;
+	known->found |= python;
+	known->trains |= trains;
+	if (known->found && known->trains)
+		known->next_ns = 0;
+	if (news)
+		pythons->callbacks.found(pythons->data, found);
+}
+
 static void take_look(struct pythons *pythons, struct known *known, struct job *job, int result)
 {
 	known->busy = false;
 	if (result == 0 && job->found) {
-		/* PyTorch without Python: that may come yet. */
-		if (job->place.place.size) {
-			known->next_ns = 0;
-			pythons->stats.found++;
-		}
-		pythons->callbacks.found(pythons->data, &job->place);
+		take_found(pythons, known, &job->place);
 	} else if (no_frames(result)) {
 		known->next_ns = 0;
 		pythons->stats.unsupported++;

@@ -405,13 +405,13 @@ static void a_process_is_looked_at_again_now_and_then(void **state)
 	for (uint32_t i = 0; i < 2 * LIMIT_PYTHON_LOOKS; i++) {
 		pythons_look(office.pythons, PID, now_ns);
 		pythons_look(office.pythons, PID, now_ns + 1);
-		assert_int_equal(tasks, i < LIMIT_PYTHON_LOOKS);
+		assert_int_equal(tasks, i <= LIMIT_PYTHON_LOOKS);
 		help();
 		if (i == LIMIT_PYTHON_LOOKS - 2)
 			world.error = 0;
 		now_ns += 100 * NS_PER_S;
 	}
-	/* Found at the last look; it is not looked for again. */
+	/* Found at the last but one look; the last is for PyTorch. */
 	assert_int_equal(office.found, 1);
 	assert_int_equal(office.place.state, PLACE);
 	assert_int_equal(office.place.started_ticks, PID);
@@ -446,6 +446,30 @@ static void a_program_without_python_may_have_pytorch(void **state)
 	assert_int_equal(tasks, 0);
 }
 
+static void pytorch_may_come_after_python(void **state)
+{
+	struct pythons_stats stats;
+
+	pythons_look(office.pythons, PID, NS_PER_S);
+	help();
+	assert_int_equal(office.found, 1);
+	assert_int_equal(office.place.autograd.module, 0);
+	/* Nothing new is not told. */
+	pythons_look(office.pythons, PID, 100 * NS_PER_S);
+	help();
+	assert_int_equal(office.found, 1);
+	world.torch = true;
+	pythons_look(office.pythons, PID, 200 * NS_PER_S);
+	help();
+	assert_int_equal(office.found, 2);
+	assert_int_equal(office.place.state, PLACE);
+	assert_int_equal(office.place.autograd.module, 1);
+	pythons_look(office.pythons, PID, 300 * NS_PER_S);
+	assert_int_equal(tasks, 0);
+	pythons_stats(office.pythons, &stats);
+	assert_int_equal(stats.found, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, prepare, finish)
 
 int main(void)
@@ -461,6 +485,7 @@ int main(void)
 		TEST(no_more_wait_than_a_user_has_room_for),
 		TEST(a_process_is_looked_at_again_now_and_then),
 		TEST(a_program_without_python_may_have_pytorch),
+		TEST(pytorch_may_come_after_python),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
