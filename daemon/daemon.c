@@ -295,8 +295,7 @@ static int daemon_start_probes(struct daemon *daemon)
 	r = libraries_new(&daemon->loop, daemon->probe, &gaps, &daemon->libraries);
 	if (r < 0)
 		return r;
-	r = freed_new(daemon->probe, libraries_linker(daemon->libraries),
-		      libraries_remover(daemon->libraries), &daemon->freed);
+	r = daemon_start_freed(daemon);
 	if (r < 0)
 		return r;
 	r = daemon_start_price(daemon);

@@ -254,6 +254,7 @@ int daemon_resolve(struct daemon *daemon, const struct core_process *process,
 /* Unless the settings want none. */
 void daemon_look_for_python(struct daemon *daemon, uint32_t pid);
 void daemon_forget_python(struct daemon *daemon, uint32_t pid);
+int daemon_start_freed(struct daemon *daemon);
 void daemon_python_found(void *data, struct pythons_found *found);
 void daemon_python_named(void *data, void *stack, const struct ts_python_frame *frame,
 			 struct pythons_name *name, uint32_t count);

@@ -23,6 +23,21 @@ void daemon_python_found(void *data, struct pythons_found *found)
 	probe_place_python(daemon->probe, found->pid, &found->place);
 }
 
+static void on_codes_freed(void *data, uint32_t pid, uint32_t objects)
+{
+	const struct daemon *daemon = data;
+
+	if (objects && daemon->price)
+		price_other_hits(daemon->price, pid, objects);
+}
+
+int daemon_start_freed(struct daemon *daemon)
+{
+	return freed_new(daemon->probe, libraries_linker(daemon->libraries),
+			 libraries_remover(daemon->libraries), on_codes_freed, daemon,
+			 &daemon->freed);
+}
+
 void daemon_forget_python(struct daemon *daemon, uint32_t pid)
 {
 	pythons_forget(daemon->pythons, pid);

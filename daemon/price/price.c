@@ -129,6 +129,14 @@ void price_counted(struct price *price, uint32_t pid, const struct probe_hits *g
 	priced->counted += grown->hits[PROBE_HOT];
 }
 
+void price_other_hits(struct price *price, uint32_t pid, uint32_t hits)
+{
+	struct priced *priced = price_find(price, pid);
+
+	if (priced)
+		watch_cold_hits(&priced->watch, hits);
+}
+
 /* Reports may stop at any time, so they show no pace; and not each is an event. */
 static void price_cold(struct price *price, const struct ts_event *event)
 {

@@ -86,6 +86,9 @@ void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_
  * ring was full, and stacks. */
 void price_counted(struct price *price, uint32_t pid, const struct probe_hits *grown);
 
+/* Hits that are of no call: so many since the last time. */
+void price_other_hits(struct price *price, uint32_t pid, uint32_t hits);
+
 /* What may be spent on reports of a framework's allocator, whose price is not measured: the budget,
  * and which part of an estimate makes the process slower. */
 void price_reports(struct price *price, uint32_t pid, double *ret_budget, double *ret_part);

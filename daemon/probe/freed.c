@@ -5,14 +5,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "core/base/quota.h"
 #include "core/base/time.h"
 #include "daemon/limits.h"
+#include "daemon/probe/site.h"
 
-#define HELD_NS (10 * NS_PER_S) /* while somebody keeps the lock of its memory */
+#define PROLOGUE_SIZE 16
+#define HELD_NS	      (10 * NS_PER_S) /* while somebody keeps the lock of its memory */
 
 struct place {
 	struct linking linking;
@@ -25,13 +28,17 @@ struct place {
 	int error;
 	struct probe_stub *stub; /* NULL: not counted */
 	uint64_t retry_ns;	 /* not before that */
-	uint64_t looked_ns, count;
+	uint64_t pause_ns;	 /* it was not counted for so long the last time */
+	uint64_t since_ns;	 /* counted: by the first look, 0: none yet */
+	uint64_t looked_ns, count, told;
 };
 
 struct freed {
 	struct probe *probe;
 	struct linker *linker;
 	struct remover *remover;
+	freed_counted *counted;
+	void *data;
 	bool works, closing;
 	uint32_t links; /* made so far */
 	uint64_t paused;
@@ -68,18 +75,37 @@ static void place_release(struct place *place)
 	*place = (struct place){ .freed = place->freed, .file = -1 };
 }
 
+/* What would be single-stepped costs ten times as much: then all is read. */
+static int place_find(const struct place *place, uint64_t *ret_offset)
+{
+	uint8_t code[PROLOGUE_SIZE];
+	ssize_t n = pread(place->file, code, sizeof(code), (off_t)place->offset);
+	uint64_t skip;
+
+	if (n <= 0)
+		return -EBADMSG;
+	if (site_cost(code, (size_t)n, &skip) == SITE_SINGLE_STEP)
+		return -EOPNOTSUPP;
+	*ret_offset = place->offset + skip;
+	return 0;
+}
+
 static void on_link(struct linking *linking)
 {
 	struct place *place = list_item(linking, struct place, linking);
+	uint64_t offset;
 
-	place->error = probe_freed_new(place->freed->probe, place->file, place->offset, place->pid,
-				       number_of(place), &place->stub);
+	place->error = place_find(place, &offset);
+	if (place->error == 0)
+		place->error = probe_freed_new(place->freed->probe, place->file, offset, place->pid,
+					       number_of(place), &place->stub);
 }
 
 static void place_start(struct place *place, uint64_t now_ns)
 {
 	place->looked_ns = now_ns;
-	place->count = count_now(place);
+	place->since_ns = 0;
+	place->count = place->told = count_now(place);
 	__atomic_store_n(&shared(place)->owner,
 			 PROBE_FREED_OWNER(place->pid, ++place->freed->links), __ATOMIC_SEQ_CST);
 }
@@ -111,7 +137,7 @@ static void place_link(struct place *place)
 }
 
 int freed_new(struct probe *probe, struct linker *linker, struct remover *remover,
-	      struct freed **ret)
+	      freed_counted *counted, void *data, struct freed **ret)
 {
 	struct freed *freed = calloc(1, sizeof(*freed));
 	struct probe_stats stats;
@@ -122,6 +148,8 @@ int freed_new(struct probe *probe, struct linker *linker, struct remover *remove
 	freed->probe = probe;
 	freed->linker = linker;
 	freed->remover = remover;
+	freed->counted = counted;
+	freed->data = data;
 	freed->works = stats.single && !getenv("TRACESMITH_READ_CODES"); /* in tests */
 	freed->quota.total = PROBE_FREED_MAX;
 	for (uint32_t i = 0; i < PROBE_FREED_MAX; i++)
@@ -190,16 +218,33 @@ uint16_t freed_add(struct freed *freed, uint32_t pid, uint32_t user, int file, u
 	return place->pid ? (uint16_t)(number_of(place) + 1) : 0;
 }
 
+/* Longer each time, unless it was counted for as long. */
+static void place_pause(struct place *place, uint64_t now_ns)
+{
+	uint64_t pause_ns = 2 * place->pause_ns;
+
+	if (!pause_ns || now_ns - place->since_ns > place->pause_ns)
+		pause_ns = LIMIT_PYTHON_UNCOUNTED_MIN_NS;
+	if (pause_ns > LIMIT_PYTHON_UNCOUNTED_MAX_NS)
+		pause_ns = LIMIT_PYTHON_UNCOUNTED_MAX_NS;
+	place->freed->paused++;
+	place_stop(place);
+	place->pause_ns = pause_ns;
+	place->retry_ns = now_ns + pause_ns;
+}
+
 /* A process that compiles and forgets code all the time is better off with reads. */
 static void place_look(struct place *place, uint64_t now_ns)
 {
 	uint64_t count = count_now(place), passed_ns = now_ns - place->looked_ns;
 	uint64_t most = LIMIT_PYTHON_FREED_PER_S * (passed_ns / (uint64_t)NS_PER_S + 1);
 
+	if (!place->since_ns)
+		place->since_ns = now_ns;
+	place->freed->counted(place->freed->data, place->pid, (uint32_t)(count - place->told));
+	place->told = count;
 	if (count - place->count > most) {
-		place->freed->paused++;
-		place_stop(place);
-		place->retry_ns = now_ns + LIMIT_PYTHON_UNCOUNTED_NS;
+		place_pause(place, now_ns);
 	} else if (passed_ns >= (uint64_t)NS_PER_S) {
 		place->looked_ns = now_ns;
 		place->count = count;

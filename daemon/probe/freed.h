@@ -13,8 +13,11 @@
 
 struct freed;
 
+/* It has freed so many since the last time: each was a trap. */
+typedef void freed_counted(void *data, uint32_t pid, uint32_t objects);
+
 int freed_new(struct probe *probe, struct linker *linker, struct remover *remover,
-	      struct freed **ret);
+	      freed_counted *counted, void *data, struct freed **ret);
 /* Takes the probes off, and makes no more. */
 void freed_close(struct freed *freed);
 /* When the linker has nothing to do any more. Takes NULL, too. */

@@ -24,6 +24,27 @@ input()
 while True:
     compile("1", "many", "eval")
 """
+# A breakpoint is a byte of the function that the type's field has.
+FORKS = """
+import ctypes, os, sys
+TP_DEALLOC = 48
+function = ctypes.c_void_p.from_address(id(type(compile("1", "one", "eval"))) + TP_DEALLOC).value
+code = lambda: ctypes.string_at(function, 16)
+before = code()
+ctypes.CDLL(sys.argv[1]).cuInit(0)
+print("ready", flush=True)
+input()
+trapped = code()
+child = os.fork()
+if child == 0:
+    print(trapped != before, code() == trapped, flush=True)
+    while code() != before:
+        compile("1", "many", "eval")
+    os._exit(0)
+os.waitpid(child, 0)
+print(code() == trapped, flush=True)
+input()
+"""
 
 
 def pythons():
@@ -157,6 +178,12 @@ class Python(tracesmith.Case):
         process.wait()
         process.stdin.close()
         process.stdout.close()
+
+    def test_a_forked_child_that_frees_much_code_loses_its_parents_probe(self):
+        process = self.start("/usr/bin/python3", "-c", FORKS, counted=True)
+        self.assertEqual(process.stdout.readline(), "True True\n", "both have it")
+        self.assertEqual(process.stdout.readline(), "True\n", "the parent keeps it")
+        self.finish(process, 0)
 
     def places(self, pid, width, limit=20, since=0):
         """Where the last launches of a width are made, of those with a stack."""
