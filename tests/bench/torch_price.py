@@ -1,6 +1,6 @@
 """Torch_price: what the stack of each launch costs a PyTorch program that trains on the CPU, in place: between the work of
 the interpreter and of PyTorch. Each of its tensors is a launch (torch_shim.c); settings are switched in turns in one
-process. What a walk takes is what the programs have timed themselves, the figure of `tsctl cost`; also the share of the
+process, the last of them joins the backward pass to the forward one. What a walk takes is what the programs have timed themselves, the figure of `tsctl cost`; also the share of the
 program's own time that a step takes longer. Needs bpftool, and PyTorch for /usr/bin/python3.
 
 Arguments: turns (default 9) and steps a turn (10). With TRACESMITH_CHECK_WALKS set each walk is also done by the filed
@@ -19,8 +19,9 @@ from tracesmith import BUILD, wait_for
 SHIM = os.path.join(BUILD, "tests/bench/libtorch_shim.so")
 TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_turns.py")
 ALL = "launch_stacks = 1000000000\n"
-STATES = {"none": "launch_stacks = 0", "10 native frames": ALL + "python = no\nstack_depth = 10",
-          "native": ALL + "python = no", "native and Python": ALL + "python = yes"}
+APART = ALL + "backward = no\n"
+STATES = {"none": "launch_stacks = 0", "10 native frames": APART + "python = no\nstack_depth = 10",
+          "native": APART + "python = no", "native and Python": APART + "python = yes", "and joined": ALL + "python = yes"}
 COMMON = "unwind = eh-frame\ntrap_limit = none\n"
 
 
@@ -66,6 +67,7 @@ def measure(daemon, process, turns, steps):
     turn(1)
     wait_for("its Python", lambda: daemon.status().get(("python", "processes")))
     turn(steps)  # learns the rules
+    wait_for("the count of code objects", lambda: daemon.status()["python", "counted"])
     for _ in range(turns):
         for name, state in STATES.items():
             choose(daemon, settings, state)

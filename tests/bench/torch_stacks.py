@@ -95,15 +95,16 @@ def run(gpu, steps, threads):
                                    stdout=subprocess.PIPE)
         assert process.stdout.readline() == "ready\n"
         wait_for("its Python", lambda: daemon.status().get(("python", "processes")))
+        wait_for("the count of code objects", lambda: daemon.status()["python", "counted"])
         process.stdin.write("\n")
         process.stdin.flush()
         made = int(process.stdout.readline())
         wait_for("its allocations", lambda: daemon.sql(
             f"SELECT count(*) AS n FROM op WHERE pid = {process.pid} AND kind = 'alloc'")[0]["n"] >= made, 60)
         found, ends, frames = read_stacks(daemon, process.pid)
-        process.communicate("\n")
         status = {key: number for key, number in daemon.status().items()
                   if key[0] in ("python", "unwinding") or key[1] == "stacks_cut"}
+        process.communicate("\n")
         return read_truth(truth_path), found, ends, frames, status
 
 
