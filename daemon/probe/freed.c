@@ -28,7 +28,7 @@ struct place {
 	int error;
 	struct probe_stub *stub; /* NULL: not counted */
 	uint64_t retry_ns;	 /* not before that */
-	uint64_t pause_ns;	 /* it was not counted for so long the last time */
+	uint64_t pause_ns;	 /* of the last time that it freed too many */
 	uint64_t since_ns;	 /* counted: by the first look, 0: none yet */
 	uint64_t looked_ns, count, told;
 };

@@ -24,6 +24,19 @@ input()
 while True:
     compile("1", "many", "eval")
 """
+FEW = """
+import ctypes, sys, time
+driver = ctypes.CDLL(sys.argv[1])
+driver.cuInit(0)
+arguments = [ctypes.c_void_p(0)] + 7 * [ctypes.c_uint(0)] + 3 * [ctypes.c_void_p(0)]
+print("ready", flush=True)
+input()
+while True:
+    driver.cuLaunchKernel(*arguments)
+    for _ in range(5):
+        compile("1", "few", "eval")
+    time.sleep(0.01)
+"""
 # A breakpoint is a byte of the function that the type's field has.
 FORKS = """
 import ctypes, os, sys
@@ -174,6 +187,16 @@ class Python(tracesmith.Case):
         process = self.start("/usr/bin/python3", "-c", FORGETS, counted=True)
         self.go_on(process)
         wait_for("no count", lambda: self.status("python", "counted") == 0)
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+    def test_what_is_counted_has_its_price(self):
+        """Of its calls none is cold once it launches kernels."""
+        process = self.start("/usr/bin/python3", "-c", FEW, counted=True)
+        self.go_on(process)
+        wait_for("the price", lambda: any(row["cold"] for row in self.daemon.query("cost", "--pid", process.pid)))
         process.kill()
         process.wait()
         process.stdin.close()
