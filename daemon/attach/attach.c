@@ -24,10 +24,9 @@
 #include "daemon/attach/internal.h"
 #include "daemon/proc/procfs.h"
 
-#define LATE_TRIES	 4
-#define LATE_TRIES_UNDO	 20
 #define PATIENCE_MS	 3000
-#define PATIENCE_UNDO_MS 10000 /* leftovers are unwelcome */
+#define PATIENCE_UNDO_MS 15000 /* leftovers are unwelcome */
+#define LATE_TRIES	 4     /* of PATIENCE_MS; with more patience, more of them */
 #define THREADS_END_MS	 5000
 #define TIDY_NS		 (10 * NS_PER_S)
 #define TIDY_WAIT_NS	 (20 * NS_PER_MS) /* then twice as long, and so on */
@@ -82,9 +81,10 @@ static int state_confirm(const struct attach_state *state)
 static int state_step(struct attach_state *state, bool loads, unsigned int patience_ms,
 		      int (*step)(struct attach_state *state, const void *data), const void *data)
 {
-	int r, end, tries = patience_ms == PATIENCE_UNDO_MS ? LATE_TRIES_UNDO : LATE_TRIES;
+	unsigned int tries = LATE_TRIES * patience_ms / PATIENCE_MS;
+	int r, end;
 
-	for (int i = 0; i < tries; i++) {
+	for (unsigned int i = 0; i < tries; i++) {
 		r = attach_thread_stop(&state->remote, state->pid, loads, patience_ms, state->why);
 		if (r < 0)
 			break;

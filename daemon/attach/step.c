@@ -178,6 +178,11 @@ int attach_step_prepare(struct attach_state *state, const void *data)
 	return r < 0 ? r : step_sockets(state);
 }
 
+static bool step_is_late(int r)
+{
+	return r == -ETIMEDOUT || r == -EBUSY;
+}
+
 /* Removes what is left; continues after a failure, since nothing else can be done. */
 int attach_step_clean(struct attach_state *state, const void *data)
 {
@@ -189,7 +194,7 @@ int attach_step_clean(struct attach_state *state, const void *data)
 
 	if (state->unload && !attach_is_live(state->pid)) {
 		r = attach_remote_call(remote, state->target.dlclose, state->handle, 0, &closed);
-		state->late = r == -ETIMEDOUT || r == -EBUSY;
+		state->late = step_is_late(r);
 		if (state->late)
 			return r; /* all is there still, for another try */
 	}
@@ -218,7 +223,7 @@ static int state_call(struct attach_state *state, const char *name, uint64_t fun
 	int r = attach_remote_call(&state->remote, function, first, second, ret);
 
 	state->locked = r == -EBUSY;
-	state->late = state->locked || r == -ETIMEDOUT;
+	state->late = step_is_late(r);
 	if (r == 0)
 		return 0;
 	if (r == -ESRCH)
