@@ -26,6 +26,7 @@
 #include "inject/launcher.h"
 #include "inject/name.h"
 #include "inject/queue.h"
+#include "inject/settle.h"
 #include "inject/stamp.h"
 #include "inject/yield.h"
 
@@ -144,6 +145,7 @@ static void tell(uint32_t state)
 		.left_out = state == TS_COLLECT_CHANGED ? self.left_out : 0,
 		.budget_ppm = self.settings.budget_ppm,
 		.windows = can_pause(),
+		.missed_since_ns = state == TS_COLLECT_STARTED ? settle_missed_since_ns() : 0,
 	};
 
 	collect_tell(&collect, clock_ns(CLOCK_MONOTONIC), 0);

@@ -2,7 +2,7 @@
 #include "inject/settle.h"
 
 #include <linux/futex.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,7 +10,8 @@
 #include "core/base/clock.h"
 #include "core/base/time.h"
 
-static int settled; /* a futex */
+static int settled;	  /* a futex */
+static uint64_t waited_ns; /* until when the program did */
 
 void settle_done(void)
 {
@@ -28,4 +29,14 @@ void settle_wait(unsigned int ms)
 
 		syscall(SYS_futex, &settled, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
 	}
+	__atomic_store_n(&waited_ns, clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
+}
+
+uint64_t settle_missed_since_ns(void)
+{
+	static bool asked;
+	uint64_t since_ns = asked ? 0 : __atomic_load_n(&waited_ns, __ATOMIC_ACQUIRE);
+
+	asked = true;
+	return since_ns;
 }

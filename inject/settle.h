@@ -2,9 +2,14 @@
 #ifndef TS_INJECT_SETTLE_H
 #define TS_INJECT_SETTLE_H
 
+#include <stdint.h>
+
 /* It has succeeded or failed, once and for all. */
 void settle_done(void);
 /* Waits for that, at most this long. */
 void settle_wait(unsigned int ms);
+/* For the first recording that starts: since when the program does not wait any more, 0 if it still
+ * does, or never has. On our thread. */
+uint64_t settle_missed_since_ns(void);
 
 #endif

@@ -279,6 +279,8 @@ struct ts_collect {
 	__u32 budget_ppm; /* share of its speed; 0: no limit */
 	__u32 windows;	  /* 1: CUPTI can be out, or off, between windows */
 	__u32 beside;	  /* 1: another user keeps CUPTI's subscription, so calls cost more */
+	__u64 missed_since_ns; /* STARTED: the program did not wait for that, and went on then;
+				* otherwise 0 */
 };
 
 /* COST: for the time from start_ns to end_ns. */

@@ -321,7 +321,7 @@ struct core_collect {
 	X(32, STORE_ROWS, MISSING, ALARM, "row", "store-rows",                                     \
 	  "rows of sums and processes dropped because the disk was behind or full")                \
 	X(33, DISCONNECTED, PERIOD, QUIET, "time", "disconnected",                                 \
-	  "periods between a restart of the daemon and its first records")                         \
+	  "periods in which no daemon answered a process's library")                               \
 	X(34, WINDOWS, PERIOD, QUIET, "time", "windows",                                           \
 	  "periods in which frequent calls were watched in windows only")                          \
 	X(35, EXACT_WINDOWS, PERIOD, QUIET, "time", "exact-windows",                               \

@@ -199,6 +199,10 @@ static void exact_turn_off(struct core *core, struct exact *exact, uint64_t time
 
 static void exact_started(struct core *core, struct exact *exact, const struct ts_event *event)
 {
+	struct exact_gap missed = { .since_ns = event->collect.missed_since_ns };
+
+	if (missed.since_ns < event->start_ns)
+		gap_close(core, exact, LOSS_DISCONNECTED, &missed, event->start_ns);
 	exact_turn_off(core, exact, event->start_ns, event->start_ns);
 	exact->row = (struct core_collect){
 		.process = exact->process->row.id,

@@ -145,6 +145,40 @@ class Exact(tracesmith.Case):
         told = [json.loads(line) for line in out.splitlines() if '"kernels"' in line][0]
         self.assert_as_told(process.pid, told)
 
+    def test_run_before_the_daemon(self):
+        """What is not recorded because the program did not wait any more is missing where exact times are asked for."""
+        self.daemon.stop()
+        process = self.start("loop", "--seconds", 600, "--pace-ms", 1, stderr=subprocess.PIPE)
+        self.assertIn("ready", process.stdout.readline())
+        begin = time.monotonic_ns()
+        self.daemon.start()
+        first, last = self.wait_missed(process)
+        self.assertLess(first, begin)
+        self.assertIn("gap", self.daemon.answer("kernels", "--pid", process.pid)["loss"])
+        self.assertGreater(last, begin)
+
+    def test_run_while_the_daemon_does_not_answer(self):
+        """The same, though its probes see all calls."""
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        process = self.start("loop", "--seconds", 600, "--pace-ms", 1)
+        self.assertIn("ready", process.stdout.readline())
+        self.daemon.process.send_signal(signal.SIGCONT)
+        first, last = self.wait_missed(process)
+        calls = [row["start_ns"] for row in self.daemon.sql(
+            f"SELECT start_ns FROM op WHERE kind = 'launch' AND NOT exact AND pid = {process.pid}")]
+        outside = [start for start in calls if not first <= start <= last]
+        self.assertLessEqual(len(outside), self.loss(process.pid).get("no-record", 0), (outside[:3], first, last))
+
+    def wait_missed(self, process):
+        """Waits until it is recorded; from when to when it was not."""
+        self.wait_exact(process.pid)
+        wait_for("kernels", lambda: self.daemon.query("kernels", "--pid", process.pid))
+        self.assertEqual(self.daemon.answer("kernels", "--pid", process.pid)["loss"].get("disconnected"), 1)
+        self.assertNotIn("disconnected", self.daemon.answer("apis", "--pid", process.pid)["loss"])
+        [row] = self.daemon.sql("SELECT l.start_ns, l.end_ns FROM loss l JOIN loss_reason r ON r.id = l.reason JOIN process p"
+                                f" ON p.id = l.process WHERE r.name = 'disconnected' AND p.pid = {process.pid}")
+        return row["start_ns"], row["end_ns"]
+
     def test_an_answer_right_after_the_end_is_whole(self):
         for _ in range(8):
             process = self.start("exact")

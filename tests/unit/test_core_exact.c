@@ -102,6 +102,25 @@ static void exact_tells_no_more_of_a_restart_when_the_library_does_not_come(void
 	assert_in_range(seen.loss[seen.losses - 1].end_ns, 10000 * MS, 15000 * MS);
 }
 
+static void exact_tells_what_the_program_did_before_it_started(void **state)
+{
+	struct ts_event event = library_event(TS_EVENT_COLLECT, 3000 * MS, 0);
+
+	clock_ns = 3000 * MS;
+	announce();
+	event.collect.state = TS_COLLECT_STARTED;
+	event.collect.missed_since_ns = 3000 * MS; /* nothing */
+	tell(&event);
+	assert_int_equal(lost(LOSS_DISCONNECTED), 0);
+	event.collect.missed_since_ns = 700 * MS;
+	tell(&event);
+	pass_until(10000 * MS);
+	assert_int_equal(lost(LOSS_DISCONNECTED), 1);
+	assert_int_equal(seen.loss[0].start_ns, 700 * MS);
+	assert_int_equal(seen.loss[0].end_ns, 3000 * MS);
+	assert_int_equal(seen.loss[0].process, seen.process[0].id);
+}
+
 static void exact_tells_an_open_economy_at_once(void **state)
 {
 	struct ts_event event = library_event(TS_EVENT_COLLECT, 1100 * MS, 0);
@@ -512,6 +531,7 @@ int main(void)
 		STORY(exact_tells_how_it_collects_and_what_it_costs),
 		STORY(exact_tells_when_the_budget_left_something_out),
 		STORY(exact_tells_an_open_pause_at_once_and_counts_it_once),
+		STORY(exact_tells_what_the_program_did_before_it_started),
 		STORY(exact_tells_an_open_economy_at_once),
 		STORY(exact_tells_what_a_restart_costs_until_collection_goes_on),
 		STORY(exact_tells_no_more_of_a_restart_when_the_library_does_not_come),
