@@ -19,6 +19,18 @@
 	X(sent_time) X(request)
 /* clang-format on */
 
+void cursor_enter(struct cursor *cursor, const char boot_id[CURSOR_BOOT_BYTES],
+		  int64_t wall_offset_ns, uint64_t minute)
+{
+	if (strcmp(cursor->boot_id, boot_id) != 0) {
+		memcpy(cursor->boot_id, boot_id, sizeof(cursor->boot_id));
+		cursor->known = cursor->told_ns = cursor->summed = 0;
+		memset(cursor->sum, 0, sizeof(cursor->sum));
+	}
+	cursor->wall_offset_ns = wall_offset_ns;
+	cursor->minute = minute;
+}
+
 static int take_line(struct cursor *cursor, const char *line)
 {
 	struct cursor_sum sum = { 0 };

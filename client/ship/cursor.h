@@ -32,6 +32,10 @@ static inline struct cursor_sum *cursor_sum(struct cursor *cursor, uint64_t minu
 	return &cursor->sum[minute / 60 % CURSOR_SUMS];
 }
 
+/* To a minute of a boot. If it is another boot, nothing of that one has been sent. */
+void cursor_enter(struct cursor *cursor, const char boot_id[CURSOR_BOOT_BYTES],
+		  int64_t wall_offset_ns, uint64_t minute);
+
 /* Of the folder. Without a file, *ret is empty. -EBADMSG: the file is none of ours. */
 int cursor_read(int folder, struct cursor *ret);
 /* Durable when it returns 0; else the former one stays. */

@@ -113,6 +113,17 @@ int parcel_next(struct parcel *parcel, struct parcel_block *ret)
 	return 1;
 }
 
+void parcel_move(const struct parcel *parcel, struct cursor *cursor)
+{
+	cursor_enter(cursor, parcel->boot_id, parcel->wall_offset_ns, parcel->next);
+	cursor->known = parcel->newest;
+	cursor->told_ns = parcel->told_ns;
+	cursor->minutes += parcel->next > parcel->minute;
+	cursor->rows += parcel->rows;
+	cursor->bytes += parcel->bytes;
+	cursor->lost_s += parcel->lost_s;
+}
+
 void parcel_remove(int folder)
 {
 	unlinkat(folder, NAME, 0);

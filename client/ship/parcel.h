@@ -46,7 +46,8 @@ int parcel_make_unnamed(int folder, struct source *source, const struct parcel_p
 void parcel_rewind(struct parcel *parcel);
 /* 1: a block; 0: the end; -EBADMSG. */
 int parcel_next(struct parcel *parcel, struct parcel_block *ret);
-/* It has arrived. */
+/* It has arrived: the next one starts from there. */
+void parcel_move(const struct parcel *parcel, struct cursor *cursor);
 void parcel_remove(int folder);
 
 CLEANUP_DEFINE(struct parcel, parcel_free)

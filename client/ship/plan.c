@@ -5,9 +5,12 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cleanup.h"
 #include "core/base/time.h"
+#include "core/base/vector.h"
 
 #define MINUTE_S      60
 #define LATE_S	      60  /* then it is shipped even if the daemon does not say that it wrote it */
@@ -20,13 +23,16 @@ struct boot {
 	char boot_id[CURSOR_BOOT_BYTES];
 };
 
-#define BOOTS_MAX 64
-
 struct boots {
-	struct boot boot[BOOTS_MAX];
-	size_t count;
+	struct boot *boot;
+	size_t count, room;
 	uint64_t now_ns; /* of the last one, which is the current one */
 };
+
+static void boots_done(struct boots *boots)
+{
+	free(boots->boot);
+}
 
 struct parcel_plan plan_start(const struct settings *settings, const struct machine *machine,
 			      const struct offset *offset)
@@ -50,17 +56,16 @@ static int take_boot(void *data, const Tracesmith__V1__Row *row)
 
 	if (row->n_value != 5)
 		return -EPROTO;
-	/* Of more the oldest are left out. */
-	if (boots->count == BOOTS_MAX) {
-		memmove(boots->boot, boots->boot + 1, sizeof(boots->boot) - sizeof(*boot));
-		boots->count--;
-	}
+	if (VECTOR_ROOM(boots->boot, boots->room, boots->count + 1) < 0)
+		return -ENOMEM;
 	boot = &boots->boot[boots->count++];
-	boot->id = (uint32_t)source_integer(row->value[0]);
+	*boot = (struct boot){
+		.id = (uint32_t)source_integer(row->value[0]),
+		.wall_offset_ns = source_integer(row->value[2]),
+		.last_ns = (uint64_t)source_integer(row->value[3]),
+		.gpus = (uint64_t)source_integer(row->value[4]),
+	};
 	snprintf(boot->boot_id, sizeof(boot->boot_id), "%s", source_text(row->value[1]));
-	boot->wall_offset_ns = source_integer(row->value[2]);
-	boot->last_ns = (uint64_t)source_integer(row->value[3]);
-	boot->gpus = (uint64_t)source_integer(row->value[4]);
 	return 0;
 }
 
@@ -130,11 +135,7 @@ static int start_boot(struct source *source, struct clickhouse *server, const st
 		r = clickhouse_wall_offset(server, boot->boot_id, &offset_ns);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	memcpy(cursor->boot_id, boot->boot_id, sizeof(cursor->boot_id));
-	cursor->wall_offset_ns = offset_ns;
-	cursor->minute = minute;
-	cursor->known = cursor->told_ns = cursor->summed = 0;
-	memset(cursor->sum, 0, sizeof(cursor->sum));
+	cursor_enter(cursor, boot->boot_id, offset_ns, minute);
 	return 0;
 }
 
@@ -277,6 +278,7 @@ static int next_of(struct source *source, struct clickhouse *server, const struc
 	while (r == 1) {
 		boot++;
 		r = start_boot(source, server, boot, cursor);
+		plan->lost_from = plan->lost_to = cursor->minute; /* of another boot */
 		if (r == 0)
 			r = skip_empty(source, boots, boot, cursor);
 	}
@@ -293,7 +295,7 @@ static int next_of(struct source *source, struct clickhouse *server, const struc
 int plan_next(struct source *source, struct clickhouse *server, struct cursor *cursor, bool open,
 	      struct parcel_plan *ret)
 {
-	struct boots boots = { 0 };
+	_cleanup_(boots_done) struct boots boots = { 0 };
 	const struct source_about all = { 0 };
 	int r = source_ask(source, "ship-boots", &all, take_boot, &boots);
 
@@ -306,7 +308,7 @@ int plan_next(struct source *source, struct clickhouse *server, struct cursor *c
 int plan_window(struct source *source, struct clickhouse *server, uint64_t length_ns,
 		struct parcel_plan *ret)
 {
-	struct boots boots = { 0 };
+	_cleanup_(boots_done) struct boots boots = { 0 };
 	const struct source_about all = { 0 };
 	const struct boot *boot;
 	uint32_t minute;

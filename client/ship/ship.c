@@ -242,16 +242,8 @@ static void move_cursor(struct ship *ship)
 	if (strcmp(ship->planned.boot_id, parcel->boot_id) == 0 &&
 	    ship->planned.told_ns == parcel->told_ns)
 		*cursor = ship->planned;
-	memcpy(cursor->boot_id, parcel->boot_id, sizeof(cursor->boot_id));
-	cursor->wall_offset_ns = parcel->wall_offset_ns;
-	cursor->minute = parcel->next;
-	cursor->known = parcel->newest;
-	cursor->told_ns = parcel->told_ns;
+	parcel_move(parcel, cursor);
 	cursor->summed += ship->summed;
-	cursor->minutes += parcel->next > parcel->minute;
-	cursor->rows += parcel->rows;
-	cursor->bytes += parcel->bytes;
-	cursor->lost_s += parcel->lost_s;
 	cursor->sent_time = clock_ns(CLOCK_REALTIME) / NS_PER_S;
 }
 

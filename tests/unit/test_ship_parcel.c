@@ -9,7 +9,9 @@
 
 #include "client/ship/parcel.h"
 #include "client/ship/tables.h"
+#include "core/base/array.h"
 #include "core/base/time.h"
+#include "tests/unit/ship_daemon.h"
 #include "tests/unit/ship_fixture.h"
 
 /* A daemon whose answer to every query is two rows of as many values as are wanted. */
@@ -18,17 +20,6 @@ struct daemon {
 	size_t queries;	   /* that were asked */
 	size_t gone_after; /* then it is gone; 0: never */
 };
-
-static void reply(const struct daemon *daemon, uint64_t id, Tracesmith__V1__Reply *message)
-{
-	uint8_t *data;
-	size_t size;
-
-	message->id = id;
-	assert_int_equal(ts_frame_pack(&message->base, TS_FRAME_REPLY_MAX, &data, &size), 0);
-	assert_int_equal(send(daemon->fd, data, size, MSG_NOSIGNAL), size);
-	free(data);
-}
 
 static size_t values_of(const struct table *table)
 {
@@ -40,50 +31,7 @@ static size_t values_of(const struct table *table)
 static int64_t process[2];
 static size_t jobs_known; /* how many of them have a known job: the first, "train-1" */
 
-static void answer_row(const struct daemon *daemon, uint64_t id, Tracesmith__V1__Value *value,
-		       size_t count)
-{
-	Tracesmith__V1__Reply message = TRACESMITH__V1__REPLY__INIT;
-	Tracesmith__V1__Rows rows = TRACESMITH__V1__ROWS__INIT;
-	Tracesmith__V1__Row row = TRACESMITH__V1__ROW__INIT, *one = &row;
-	Tracesmith__V1__Value *values[TABLES_COLUMNS_MAX];
-
-	for (size_t i = 0; i < count; i++)
-		values[i] = &value[i];
-	row.n_value = count;
-	row.value = values;
-	rows.n_row = 1;
-	rows.row = &one;
-	message.body_case = TRACESMITH__V1__REPLY__BODY_ROWS;
-	message.rows = &rows;
-	reply(daemon, id, &message);
-}
-
-static void answer_end(const struct daemon *daemon, uint64_t id)
-{
-	Tracesmith__V1__Reply message = TRACESMITH__V1__REPLY__INIT;
-	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
-
-	message.body_case = TRACESMITH__V1__REPLY__BODY_DONE;
-	message.done = &done;
-	reply(daemon, id, &message);
-}
-
-static void set_text(Tracesmith__V1__Value *value, const char *text)
-{
-	tracesmith__v1__value__init(value);
-	value->value_case = TRACESMITH__V1__VALUE__VALUE_TEXT;
-	value->text = (char *)text;
-}
-
-static void set_integer(Tracesmith__V1__Value *value, int64_t integer)
-{
-	tracesmith__v1__value__init(value);
-	value->value_case = TRACESMITH__V1__VALUE__VALUE_INTEGER;
-	value->integer = integer;
-}
-
-static void answer(const struct daemon *daemon, uint64_t id, const struct table *table)
+static void answer_table(int fd, uint64_t id, const struct table *table)
 {
 	Tracesmith__V1__Value value[TABLES_COLUMNS_MAX];
 
@@ -92,28 +40,27 @@ static void answer(const struct daemon *daemon, uint64_t id, const struct table 
 			const char *name = table->column[i].name;
 
 			if (name && table->column[i].type >= ROWBINARY_TEXT)
-				set_text(&value[i], "text");
+				value[i] = text_value("text");
 			else if (name && strcmp(name, "process") == 0 && process[row])
-				set_integer(&value[i], process[row]);
+				value[i] = integer_value(process[row]);
 			else
-				set_integer(&value[i], (int64_t)i);
+				value[i] = integer_value((int64_t)i);
 		}
-		answer_row(daemon, id, value, values_of(table));
+		reply_row(fd, id, value, values_of(table));
 	}
-	answer_end(daemon, id);
 }
 
-static void answer_jobs(const struct daemon *daemon, uint64_t id)
+static void answer_jobs(int fd, uint64_t id)
 {
-	Tracesmith__V1__Value value[3];
-
 	for (size_t row = 0; row < jobs_known; row++) {
-		set_integer(&value[0], process[row]);
-		set_text(&value[1], "/user.slice");
-		set_text(&value[2], row ? "RANK=1" : "SLURM_JOB_ID=train-1");
-		answer_row(daemon, id, value, 3);
+		Tracesmith__V1__Value value[] = {
+			integer_value(process[row]),
+			text_value("/user.slice"),
+			text_value(row ? "RANK=1" : "SLURM_JOB_ID=train-1"),
+		};
+
+		reply_row(fd, id, value, ARRAY_SIZE(value));
 	}
-	answer_end(daemon, id);
 }
 
 static const struct table *table_of(const char *query)
@@ -126,33 +73,23 @@ static const struct table *table_of(const char *query)
 	return &tables[i];
 }
 
+static bool answer(void *data, const Tracesmith__V1__Request *request)
+{
+	struct daemon *daemon = data;
+
+	if (strcmp(request->query->name, "ship-job") == 0)
+		answer_jobs(daemon->fd, request->id);
+	else
+		answer_table(daemon->fd, request->id, table_of(request->query->name));
+	reply_done(daemon->fd, request->id);
+	return ++daemon->queries != daemon->gone_after;
+}
+
 static void *run_daemon(void *data)
 {
-	struct ts_frame_reader reader = { .max = TS_FRAME_REQUEST_MAX };
 	struct daemon *daemon = data;
-	const uint8_t *bytes;
-	size_t size;
-	ssize_t n = 1;
 
-	while (n > 0 && (!daemon->gone_after || daemon->queries < daemon->gone_after)) {
-		Tracesmith__V1__Request *request;
-		void *room = ts_frame_reader_room(&reader, &size);
-
-		n = recv(daemon->fd, room, size, 0);
-		ts_frame_reader_fill(&reader, n > 0 ? (size_t)n : 0);
-		if (ts_frame_reader_next(&reader, &bytes, &size) != 1)
-			continue;
-		request = tracesmith__v1__request__unpack(NULL, size, bytes);
-		assert_non_null(request);
-		if (strcmp(request->query->name, "ship-job") == 0)
-			answer_jobs(daemon, request->id);
-		else
-			answer(daemon, request->id, table_of(request->query->name));
-		daemon->queries++;
-		tracesmith__v1__request__free_unpacked(request, NULL);
-	}
-	ts_frame_reader_done(&reader);
-	close(daemon->fd);
+	serve(daemon->fd, answer, daemon);
 	return NULL;
 }
 
@@ -295,6 +232,31 @@ static void a_parcel_has_all_rows(void **state)
 	parcel_free(parcel);
 	parcel_remove(folder);
 	assert_int_equal(parcel_open(folder, &parcel), 1);
+}
+
+/* Of a boot of which nothing was sent before, nothing was lost. */
+static void a_parcel_of_another_boot_starts_anew(void **state)
+{
+	struct cursor former = { .boot_id = "former", .known = 7, .summed = 3, .rows = 9 };
+	struct cursor same = { .summed = 3 };
+	struct parcel *parcel;
+
+	*cursor_sum(&former, 60) = *cursor_sum(&same, 60) = (struct cursor_sum){ 60, 5 };
+	memcpy(same.boot_id, plan.boot_id, sizeof(same.boot_id));
+	assert_int_equal(make(0), 0);
+	assert_int_equal(parcel_open(folder, &parcel), 0);
+	parcel_move(parcel, &former);
+	parcel_move(parcel, &same);
+	assert_string_equal(former.boot_id, plan.boot_id);
+	assert_int_equal(former.minute, 180);
+	assert_int_equal(former.known, parcel->newest);
+	assert_int_equal(former.rows, 9 + parcel->rows);
+	assert_int_equal(former.summed, 0);
+	assert_int_equal(cursor_sum(&former, 60)->sum, 0);
+	assert_int_equal(same.minute, 180);
+	assert_int_equal(same.summed, 3);
+	assert_int_equal(cursor_sum(&same, 60)->sum, 5);
+	parcel_free(parcel);
 }
 
 static void a_window_has_operations(void **state)
@@ -441,9 +403,13 @@ static void a_damaged_parcel_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_parcel_has_all_rows),	      TEST(a_window_has_operations),
-		TEST(what_is_left_out_is_not_sent),   TEST(only_some_jobs_are_sent),
-		TEST(a_parcel_is_whole_or_not_there), TEST(a_damaged_parcel_is_told),
+		TEST(a_parcel_has_all_rows),
+		TEST(a_parcel_of_another_boot_starts_anew),
+		TEST(a_window_has_operations),
+		TEST(what_is_left_out_is_not_sent),
+		TEST(only_some_jobs_are_sent),
+		TEST(a_parcel_is_whole_or_not_there),
+		TEST(a_damaged_parcel_is_told),
 	};
 
 	signal(SIGXFSZ, SIG_IGN);

@@ -14,14 +14,17 @@
 #include <cmocka.h>
 
 #include "client/ship/plan.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
+#include "tests/unit/ship_daemon.h"
 
 #define MINUTES_MAX 16
+#define BOOTS_MAX   100
 #define NOW_S	    1000000 /* of the current boot */
 
 /* What the daemon knows. */
 struct boot {
-	const char *boot_id;
+	char boot_id[CURSOR_BOOT_BYTES];
 	int64_t last_s;
 };
 
@@ -33,7 +36,7 @@ struct minute {
 static struct world {
 	int fd;
 	pthread_t thread;
-	struct boot boot[2];
+	struct boot boot[BOOTS_MAX];
 	size_t boots;
 	struct minute minute[MINUTES_MAX];
 	size_t minutes;
@@ -47,55 +50,35 @@ static pthread_t answering;
 static const char *said;
 static char url[64];
 
-static void reply(uint64_t id, Tracesmith__V1__Reply *message)
+static void say(uint64_t id, const int64_t *number, size_t count)
 {
-	uint8_t *data;
-	size_t size;
+	Tracesmith__V1__Value value[2];
 
-	message->id = id;
-	assert_int_equal(ts_frame_pack(&message->base, TS_FRAME_REPLY_MAX, &data, &size), 0);
-	assert_int_equal(send(world.fd, data, size, MSG_NOSIGNAL), size);
-	free(data);
+	for (size_t i = 0; i < count; i++)
+		value[i] = integer_value(number[i]);
+	reply_row(world.fd, id, value, count);
 }
 
-static void say(uint64_t id, const char *text, const int64_t *number, size_t count)
+static void say_boot(uint64_t id, const struct boot *boot)
 {
-	Tracesmith__V1__Reply message = TRACESMITH__V1__REPLY__INIT;
-	Tracesmith__V1__Rows rows = TRACESMITH__V1__ROWS__INIT;
-	Tracesmith__V1__Row row = TRACESMITH__V1__ROW__INIT, *one = &row;
-	Tracesmith__V1__Value value[8], *values[8];
+	Tracesmith__V1__Value value[] = {
+		integer_value(boot - world.boot + 1),
+		text_value(boot->boot_id),
+		integer_value(77),
+		integer_value(boot->last_s * NS_PER_S),
+		integer_value(8),
+	};
 
-	for (size_t i = 0; i < count; i++) {
-		bool is_text = text && i == 1;
-
-		tracesmith__v1__value__init(&value[i]);
-		values[i] = &value[i];
-		value[i].value_case = is_text ? TRACESMITH__V1__VALUE__VALUE_TEXT
-					      : TRACESMITH__V1__VALUE__VALUE_INTEGER;
-		if (is_text)
-			value[i].text = (char *)text;
-		else
-			value[i].integer = number[i];
-	}
-	row.n_value = count;
-	row.value = values;
-	rows.n_row = 1;
-	rows.row = &one;
-	message.body_case = TRACESMITH__V1__REPLY__BODY_ROWS;
-	message.rows = &rows;
-	reply(id, &message);
+	reply_row(world.fd, id, value, ARRAY_SIZE(value));
 }
 
-static void answer(const Tracesmith__V1__Request *request)
+static bool answer(void *data, const Tracesmith__V1__Request *request)
 {
 	const Tracesmith__V1__QueryRequest *query = request->query;
-	Tracesmith__V1__Reply message = TRACESMITH__V1__REPLY__INIT;
-	Tracesmith__V1__Done done = TRACESMITH__V1__DONE__INIT;
 	int64_t first = INT64_MAX;
 
 	for (size_t i = 0; strcmp(query->name, "ship-boots") == 0 && i < world.boots; i++)
-		say(request->id, world.boot[i].boot_id,
-		    (int64_t[]){ (int64_t)i + 1, 0, 77, world.boot[i].last_s * NS_PER_S, 8 }, 5);
+		say_boot(request->id, &world.boot[i]);
 	for (size_t i = 0; i < world.minutes; i++) {
 		const struct minute *minute = &world.minute[i];
 
@@ -103,39 +86,20 @@ static void answer(const Tracesmith__V1__Request *request)
 			continue;
 		if (strcmp(query->name, "ship-sums") == 0 && minute->minute <= query->number &&
 		    minute->minute + 59 >= query->number)
-			say(request->id, NULL, (int64_t[]){ minute->minute, minute->sum }, 2);
+			say(request->id, (int64_t[]){ minute->minute, minute->sum }, 2);
 		if (minute->minute >= query->number && minute->minute < first)
 			first = minute->minute;
 	}
 	if ((strcmp(query->name, "ship-first") == 0 || strcmp(query->name, "ship-oldest") == 0) &&
 	    first != INT64_MAX)
-		say(request->id, NULL, &first, 1);
-	message.body_case = TRACESMITH__V1__REPLY__BODY_DONE;
-	message.done = &done;
-	reply(request->id, &message);
+		say(request->id, &first, 1);
+	reply_done(world.fd, request->id);
+	return true;
 }
 
 static void *run_daemon(void *data)
 {
-	struct ts_frame_reader reader = { .max = TS_FRAME_REQUEST_MAX };
-	const uint8_t *bytes;
-	size_t size;
-	ssize_t n = 1;
-
-	while (n > 0) {
-		Tracesmith__V1__Request *request;
-		void *room = ts_frame_reader_room(&reader, &size);
-
-		n = recv(world.fd, room, size, 0);
-		ts_frame_reader_fill(&reader, n > 0 ? (size_t)n : 0);
-		if (ts_frame_reader_next(&reader, &bytes, &size) != 1)
-			continue;
-		request = tracesmith__v1__request__unpack(NULL, size, bytes);
-		answer(request);
-		tracesmith__v1__request__free_unpacked(request, NULL);
-	}
-	ts_frame_reader_done(&reader);
-	close(world.fd);
+	serve(world.fd, answer, NULL);
 	return NULL;
 }
 
@@ -392,10 +356,25 @@ static void what_retention_took_of_former_boots_is_told(void **state)
 	assert_int_equal(next(&cursor, false, &plan), PLAN_READY);
 	assert_int_equal(plan.about.boot, 2);
 	assert_int_equal(plan.lost_s, 127);
+	/* The seconds are those of the other boot. */
+	assert_true(plan.lost_from == plan.lost_to && plan.lost_to == 60 * ((uint64_t)now - 1));
 	assert_int_equal(next(&gone, false, &plan), PLAN_READY);
 	assert_int_equal(plan.about.boot, 2);
 	assert_int_equal(plan.lost_s, 60 * ((uint64_t)now - 1 - 1000));
 	assert_true(plan.lost_from == plan.lost_to && plan.lost_to == 60 * ((uint64_t)now - 1));
+}
+
+/* As when another process has sent the first minute of the boot, which has nothing but a gap. */
+static void what_was_sent_of_a_former_boot_is_none_of_the_next(void **state)
+{
+	struct cursor cursor = { .boot_id = "bbbb", .minute = 60, .summed = 1 };
+	uint32_t now = now_minute();
+
+	cursor_enter(&cursor, world.boot[0].boot_id, 77, 60 * ((uint64_t)now - 21));
+	add(1, now - 1, 1);
+	set_now(60 * (uint64_t)now + 30);
+	world.boot[0].last_s = 60 * (int64_t)now + 29;
+	assert_int_equal(expect_minute(&cursor, 1, now - 1), 0);
 }
 
 static void a_boot_that_is_gone_is_left_behind(void **state)
@@ -409,6 +388,25 @@ static void a_boot_that_is_gone_is_left_behind(void **state)
 	expect_minute(&cursor, 1, now - 7);
 }
 
+static void no_boot_is_left_out(void **state)
+{
+	struct cursor cursor = { 0 };
+	uint32_t now = now_minute();
+
+	world.boots = BOOTS_MAX;
+	for (uint32_t i = 0; i < BOOTS_MAX; i++) {
+		snprintf(world.boot[i].boot_id, sizeof(world.boot[i].boot_id), "boot %u", i);
+		world.boot[i].last_s = 60 * (int64_t)now + 29;
+	}
+	add(1, now - 7, 5);
+	add(2, now - 7, 5);
+	add(BOOTS_MAX, now - 7, 5);
+	set_now(60 * (uint64_t)now + 30);
+	expect_minute(&cursor, 1, now - 7);
+	expect_minute(&cursor, 2, now - 7);
+	expect_minute(&cursor, BOOTS_MAX, now - 7);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -419,6 +417,8 @@ int main(void)
 		TEST(a_former_boot_is_finished_first),
 		TEST(what_retention_took_is_told),
 		TEST(a_boot_that_is_gone_is_left_behind),
+		TEST(what_was_sent_of_a_former_boot_is_none_of_the_next),
+		TEST(no_boot_is_left_out),
 		TEST(what_retention_took_of_former_boots_is_told),
 		TEST(numbers_that_no_server_has_are_not_believed),
 	};
