@@ -239,7 +239,7 @@ void daemon_detach(void *data, struct api_ticket *ticket, const struct api_targe
 void sink_announcement(struct daemon *daemon, const void *record, size_t size);
 extern const struct core_sink daemon_sink;
 /* Reports a gap to the model, now or when it gets to know the process. */
-void daemon_gap(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+void daemon_gap(void *data, uint32_t pid, enum loss_reason gap, uint64_t start_ns, uint64_t end_ns);
 /* The same of another reason; `first`: it is counted. */
 void daemon_miss(struct daemon *daemon, uint32_t pid, enum loss_reason reason, uint64_t start_ns,
 		 uint64_t end_ns, bool first);
@@ -293,7 +293,8 @@ int daemon_start_flood(struct daemon *daemon);
 void daemon_configure_flood(struct daemon *daemon);
 void daemon_configure_exact(struct daemon *daemon);
 /* As the libraries' callbacks. */
-void daemon_missed(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns, bool first);
+void daemon_missed(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group,
+		   uint64_t start_ns, bool first);
 bool daemon_is_out(void *data, uint32_t pid, enum probe_group group);
 
 /* sums.c: what frameworks' allocators say without events */

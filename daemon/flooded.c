@@ -11,7 +11,6 @@ static const enum loss_reason left_out[PROBE_GROUPS] = {
 	[PROBE_REPORTS] = LOSS_TENSORS,
 };
 static const enum loss_reason missed[PROBE_GROUPS] = {
-	[PROBE_COLD] = LOSS_GAP,
 	[PROBE_HOT] = LOSS_WINDOWS,
 	[PROBE_REPORTS] = LOSS_TENSORS,
 };
@@ -66,7 +65,8 @@ static bool is_before_init(struct daemon *daemon, uint32_t pid)
 	return !core_has_used(daemon->core, pid);
 }
 
-void daemon_missed(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns, bool first)
+void daemon_missed(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group,
+		   uint64_t start_ns, bool first)
 {
 	const struct daemon *daemon = data;
 
@@ -77,7 +77,8 @@ void daemon_missed(void *data, uint32_t pid, enum probe_group group, uint64_t st
 		return;
 	if (group == PROBE_REPORTS)
 		core_forget_blocks(daemon->core, pid);
-	daemon_miss(data, pid, missed[group], start_ns, uv_hrtime(), first);
+	daemon_miss(data, pid, group == PROBE_COLD ? gap : missed[group], start_ns, uv_hrtime(),
+		    first);
 }
 
 bool daemon_is_out(void *data, uint32_t pid, enum probe_group group)

@@ -91,9 +91,9 @@ static void gap_add(struct daemon *daemon, const struct gap *gap)
 		gap_extend(daemon, gap);
 }
 
-void daemon_gap(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns)
+void daemon_gap(void *data, uint32_t pid, enum loss_reason gap, uint64_t start_ns, uint64_t end_ns)
 {
-	gap_add(data, &(struct gap){ pid, LOSS_GAP, 1, start_ns, end_ns });
+	gap_add(data, &(struct gap){ pid, (uint8_t)gap, 1, start_ns, end_ns });
 }
 
 void daemon_miss(struct daemon *daemon, uint32_t pid, enum loss_reason reason, uint64_t start_ns,

@@ -10,7 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/time.h"
 
-static int settled;	  /* a futex */
+static int settled;	   /* a futex */
 static uint64_t waited_ns; /* until when the program did */
 
 void settle_done(void)

@@ -276,9 +276,9 @@ struct ts_collect {
 	__u32 left_out;	     /* requested, but not allowed by the budget */
 	__u32 cupti_version; /* as CUPTI counts: 130001 is CUPTI of CUDA 13.0.1 */
 	__u32 driver_version;
-	__u32 budget_ppm; /* share of its speed; 0: no limit */
-	__u32 windows;	  /* 1: CUPTI can be out, or off, between windows */
-	__u32 beside;	  /* 1: another user keeps CUPTI's subscription, so calls cost more */
+	__u32 budget_ppm;      /* share of its speed; 0: no limit */
+	__u32 windows;	       /* 1: CUPTI can be out, or off, between windows */
+	__u32 beside;	       /* 1: another user keeps CUPTI's subscription, so calls cost more */
 	__u64 missed_since_ns; /* STARTED: the program did not wait for that, and went on then;
 				* otherwise 0 */
 };

@@ -458,7 +458,8 @@ static void core_miss(struct core *core, const struct core_loss *loss)
 
 void core_lose(struct core *core, const struct core_loss *loss)
 {
-	if (loss->reason == LOSS_GAP || loss->reason == LOSS_LEFT_OUT)
+	if (loss->reason == LOSS_GAP || loss->reason == LOSS_GAP_TORCH ||
+	    loss->reason == LOSS_LEFT_OUT)
 		core_miss(core, loss);
 	core_tell(core, loss);
 }

@@ -363,6 +363,7 @@ const struct library_row library_cuda = {
 		  "/usr/local/nvidia/lib*/libcuda.so.1 /usr/local/cuda*/compat/libcuda.so.1 "
 		  "/usr/lib/wsl/lib/libcuda.so.1 /run/opengl-driver/lib/libcuda.so.1",
 	.devices = "/dev/nvidia[0-9]*",
+	.gap = LOSS_GAP,
 	.function = cuda_function,
 	.count = ARRAY_SIZE(cuda_function),
 };

@@ -144,6 +144,14 @@ struct function_table library_functions(void)
 	return (struct function_table){ function, count };
 }
 
+bool library_has_group(const struct library_row *row, enum probe_group group)
+{
+	for (size_t i = 0; row && i < row->count; i++)
+		if (library_group(&row->function[i]) == group)
+			return true;
+	return !row;
+}
+
 static uint8_t copy_slots(struct probe_slot *to, const struct probe_slot *from, uint8_t max)
 {
 	uint8_t count = 0;

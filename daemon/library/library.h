@@ -13,6 +13,7 @@
 
 #include "bpf/probe.h"
 #include "core/model/function.h"
+#include "core/model/loss_row.h"
 
 #define LIBRARY_ALIASES_MAX 2
 
@@ -30,10 +31,11 @@ struct library_function {
 
 struct library_row {
 	const char *name;
-	const char *files;   /* patterns of file names, separated by spaces */
-	const char *places;  /* patterns of paths where it is usually found, the same way */
-	const char *devices; /* pattern of device files, one for each device; NULL: drives none */
-	bool by_choice;	     /* not among the default libraries: it has a setting of its own */
+	const char *files;    /* patterns of file names, separated by spaces */
+	const char *places;   /* patterns of paths where it is usually found, the same way */
+	const char *devices;  /* pattern of device files, one for each device; NULL: drives none */
+	bool by_choice;	      /* not among the default libraries: it has a setting of its own */
+	enum loss_reason gap; /* what is lost while a copy has no probes */
 	const struct library_function *function;
 	size_t count;
 };
@@ -48,6 +50,9 @@ const struct library_row *library_of(const char *path);
 
 /* The function of that number, NULL: there is none. */
 const struct library_function *library_function(uint32_t number);
+
+/* Whether calls of a copy of it in that group can be missed; NULL: of any library. */
+bool library_has_group(const struct library_row *row, enum probe_group group);
 
 /* `files` and `places` of all rows but those by choice, to be freed; NULL: no memory. */
 char *library_files(void);

@@ -81,6 +81,7 @@ const struct library_row library_nccl = {
 	.files = "libnccl.so*",
 	.places = "",
 	.by_choice = true,
+	.gap = LOSS_GAP_NCCL,
 	.function = nccl_function,
 	.count = ARRAY_SIZE(nccl_function),
 };

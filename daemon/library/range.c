@@ -34,6 +34,7 @@ const struct library_row library_range = {
 		  "/usr/lib64/libtracesmith-range.so.1 /usr/lib/libtracesmith-range.so.1 "
 		  "/usr/local/lib/libtracesmith-range.so.1 "
 		  "/usr/local/lib/x86_64-linux-gnu/libtracesmith-range.so.1",
+	.gap = LOSS_GAP_RANGE,
 	.function = range_function,
 	.count = ARRAY_SIZE(range_function),
 };

@@ -63,6 +63,7 @@ const struct library_row library_torch_cuda = {
 	.files = "libc10_cuda.so*",
 	.places = "",
 	.by_choice = true,
+	.gap = LOSS_GAP_TORCH,
 	.function = torch_cuda_note,
 	.count = ARRAY_SIZE(torch_cuda_note),
 };
@@ -72,6 +73,7 @@ const struct library_row library_torch = {
 	.files = "libc10.so*",
 	.places = "",
 	.by_choice = true,
+	.gap = LOSS_GAP_TORCH,
 	.function = torch_function,
 	.count = ARRAY_SIZE(torch_function),
 };

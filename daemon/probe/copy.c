@@ -94,7 +94,7 @@ void copy_tell_gaps(struct library_copy *library)
 	if (copy_is_put_off(library))
 		return;
 	for (uint32_t i = 0; i < library->waiters && library->probes; i++)
-		copies->gap(copies, library->waiter[i].pid, library->waiter[i].since_ns, now_ns);
+		copies->gap(library, library->waiter[i].pid, library->waiter[i].since_ns, now_ns);
 	library->waiters = 0;
 }
 

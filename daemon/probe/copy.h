@@ -19,6 +19,8 @@
 #define COPY_RETRY_NS	((uint64_t)NS_PER_S) /* after it was put off */
 #define LIBRARY_WAITERS 64
 
+struct library_copy;
+struct library_row;
 struct remover;
 
 /* What all copies need. */
@@ -30,7 +32,8 @@ struct copies {
 	bool going; /* by threads, else at once */
 	bool closing;
 	/* What the process called between was not seen; pid 0: of several processes. */
-	void (*gap)(struct copies *copies, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+	void (*gap)(const struct library_copy *library, uint32_t pid, uint64_t start_ns,
+		    uint64_t end_ns);
 	/* One was put off: to be attached again at its `retry_ns`. */
 	void (*put_off)(struct copies *copies);
 };
@@ -40,6 +43,7 @@ struct library_copy {
 	char *path;
 	int fd;
 	uint32_t user;
+	const struct library_row *row; /* NULL: its name says nothing */
 	bool standing;
 	bool mapped;
 	bool needs_driver;

@@ -47,13 +47,19 @@ static void on_links_idle(struct links *links)
 	copy_free_dropped(library_of_links(links));
 }
 
+static enum loss_reason gap_of(const struct library_copy *library)
+{
+	return library->row ? library->row->gap : LOSS_GAP;
+}
+
 static void on_links_missed(struct links *links, uint32_t pid, uint64_t since_ns, bool first)
 {
 	const struct library_copy *library = library_of_links(links);
 	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
 
-	if (!library->copies->closing)
-		callbacks->missed(callbacks->data, pid, links->group, since_ns, first);
+	if (!library->copies->closing && library_has_group(library->row, links->group))
+		callbacks->missed(callbacks->data, pid, gap_of(library), links->group, since_ns,
+				  first);
 }
 
 static uint64_t libraries_wait_ns(const struct libraries *libraries, uint64_t now_ns)
@@ -113,11 +119,12 @@ static const struct links_callbacks links_callbacks = {
 	.stirred = on_links_stirred,
 };
 
-static void on_gap(struct copies *copies, uint32_t pid, uint64_t start_ns, uint64_t end_ns)
+static void on_gap(const struct library_copy *library, uint32_t pid, uint64_t start_ns,
+		   uint64_t end_ns)
 {
-	const struct libraries_callbacks *callbacks = &libraries_of(copies)->callbacks;
+	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
 
-	callbacks->gap(callbacks->data, pid, start_ns, end_ns);
+	callbacks->gap(callbacks->data, pid, gap_of(library), start_ns, end_ns);
 }
 
 static void on_put_off(struct copies *copies)
@@ -256,7 +263,6 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 			 struct library_copy **ret)
 {
 	_cleanup_(copy_freep) struct library_copy *library = calloc(1, sizeof(*library));
-	const struct library_row *row = library_of(file->path);
 	static struct log_limit limit;
 
 	if (!library)
@@ -265,6 +271,7 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 	library->device = file->device;
 	library->inode = file->inode;
 	library->user = file->user;
+	library->row = library_of(file->path);
 	library->fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
 	library->path = strdup(file->path);
 	if (library_init_links(library) < 0 || library->fd < 0 || !library->path)
@@ -277,7 +284,7 @@ static int libraries_add(struct libraries *libraries, const struct libraries_fil
 		return -E2BIG;
 	}
 	library->number = libraries_free_number(libraries);
-	library->needs_driver = library->dormant = row && row->by_choice;
+	library->needs_driver = library->dormant = library->row && library->row->by_choice;
 	if (!library->dormant)
 		copy_attach(library);
 	*ret = libraries->library[libraries->count++] = TAKE(library);
@@ -374,8 +381,8 @@ static void libraries_tell_short(struct libraries *libraries, uint32_t pid, uint
 		for (uint32_t i = 0; i < libraries->count; i++)
 			missed |= links_are_single(&libraries->library[i]->links[group]);
 		if (missed)
-			libraries->callbacks.missed(libraries->callbacks.data, pid, group, start_ns,
-						    true);
+			libraries->callbacks.missed(libraries->callbacks.data, pid, LOSS_GAP, group,
+						    start_ns, true);
 	}
 }
 

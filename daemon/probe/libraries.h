@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/model/loss_row.h"
 #include "daemon/limits.h"
 #include "daemon/probe/copy.h"
 
@@ -30,12 +31,14 @@ enum hot_state {
 };
 
 struct libraries_callbacks {
-	/* What the process called between was not seen; pid 0: of several processes. */
-	void (*gap)(void *data, uint32_t pid, uint64_t start_ns, uint64_t end_ns);
+	/* What the process called between of a library was not seen, which is a `gap` of it; pid 0:
+	 * of several processes. */
+	void (*gap)(void *data, uint32_t pid, enum loss_reason gap, uint64_t start_ns,
+		    uint64_t end_ns);
 	/* What it called of a group of functions since then was not seen, until now; `first`: that
 	 * has not been told. pid 0: of all processes. */
-	void (*missed)(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns,
-		       bool first);
+	void (*missed)(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group,
+		       uint64_t start_ns, bool first);
 	/* Whether a process that now maps a copy is left out of a group. */
 	bool (*is_out)(void *data, uint32_t pid, enum probe_group group);
 	void *data;

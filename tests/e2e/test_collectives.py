@@ -122,6 +122,16 @@ class Collectives(tracesmith.Case):
         self.assertEqual((rows[whole, "broadcast"]["type"], rows[whole, "broadcast"]["reduction"]), ("float16", None))
         self.assertEqual(len([key for key in rows if key[0] in (whole, part)]), len(expected))
 
+    def test_what_was_missed_of_it_is_missing_from_no_other_answer(self):
+        """Its first copy has no probes when a process maps it; the driver's has."""
+        process, pid = self.rank(0, run=False)
+        self.wait_probed()
+        self.turn(process)
+        wait_for("its calls", lambda: len(self.rows()) == 7)
+        self.assertEqual(self.daemon.answer("collectives", "--pid", pid)["loss"].get("gap-nccl"), 1)
+        for name in "apis", "memory", "ranges":
+            self.assertEqual([reason for reason in self.daemon.answer(name, "--pid", pid)["loss"] if reason.startswith("gap")], [], name)
+
     def test_known_after_a_restart(self):
         """The next daemon knows the communicators, though it has not seen them made."""
         process, pid = self.rank(1, run=False)

@@ -179,6 +179,9 @@ class Tensors(TensorCase):
             tensor = self.wait_known(process.pid, want)
             self.assertEqual((tensor["live_count"], tensor["unknown_bytes"]), (want["live"], 0))
         self.wait_kept(process.pid, want["kept"] * 12800)  # rounded as the allocator gives them out
+        # Before its copy had probes, which the driver's has always.
+        self.assertIn("gap-torch", self.daemon.answer("memory", "--pid", process.pid)["loss"])
+        self.assertEqual([reason for reason in self.daemon.answer("apis", "--pid", process.pid)["loss"] if reason.startswith("gap")], [])
         self.assertEqual(self.daemon.sql(f"SELECT count(*) AS n FROM op WHERE pid = {process.pid} AND detail = 'tensor' AND bytes = 4097"),
                          [{"n": 0}], "memory of the host is left out")
         pool, = self.daemon.query("pools", "--pid", process.pid)

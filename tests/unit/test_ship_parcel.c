@@ -403,12 +403,9 @@ static void a_damaged_parcel_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_parcel_has_all_rows),
-		TEST(a_parcel_of_another_boot_starts_anew),
-		TEST(a_window_has_operations),
-		TEST(what_is_left_out_is_not_sent),
-		TEST(only_some_jobs_are_sent),
-		TEST(a_parcel_is_whole_or_not_there),
+		TEST(a_parcel_has_all_rows),	TEST(a_parcel_of_another_boot_starts_anew),
+		TEST(a_window_has_operations),	TEST(what_is_left_out_is_not_sent),
+		TEST(only_some_jobs_are_sent),	TEST(a_parcel_is_whole_or_not_there),
 		TEST(a_damaged_parcel_is_told),
 	};
 

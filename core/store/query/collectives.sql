@@ -6,7 +6,7 @@
 -- options: pid window
 -- window: 3600 s
 -- limit: 100
--- about: calls times
+-- about: calls times collectives
 -- nothing: No call of NCCL was seen
 -- columns:
 --   communicator text

@@ -1,6 +1,6 @@
 -- a recording and its contents, as facts: each with the unit of its value
 --
--- about: calls memory stacks bounds times states pools
+-- about: calls memory stacks bounds times states pools collectives ranges
 -- flags: internal
 -- columns:
 --   section text

@@ -3,7 +3,7 @@
 -- options: pid window
 -- window: 3600 s
 -- limit: 100
--- about: times
+-- about: times ranges
 -- records: ranges
 -- nothing: No range was seen
 -- search: name

@@ -58,9 +58,11 @@ enum query_about {
 	ABOUT_TIMES = 1 << 5,	/* when it ran, exactly */
 	ABOUT_STATES = 1 << 6,	/* of streams and devices */
 	ABOUT_POOLS = 1 << 7,	/* what else the exact tier reports */
-	ABOUT_ALL = (1 << 8) - 1,
-	ABOUT_LOSS = 1 << 8,	  /* what was lost, even if it affects no answer */
-	ABOUT_PROCESSES = 1 << 9, /* which there are */
+	ABOUT_COLLECTIVES = 1 << 8,
+	ABOUT_RANGES = 1 << 9,
+	ABOUT_ALL = (1 << 10) - 1,
+	ABOUT_LOSS = 1 << 10,	   /* what was lost, even if it affects no answer */
+	ABOUT_PROCESSES = 1 << 11, /* which there are */
 };
 
 struct query_column {

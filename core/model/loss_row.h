@@ -1,0 +1,109 @@
+/* loss_row.h: what is missing, and why. */
+#ifndef TS_CORE_LOSS_ROW_H
+#define TS_CORE_LOSS_ROW_H
+
+#include <stdint.h>
+
+/* number, identifier, counts, alarm, noun of what it counts, name, text. Numbers are stored.
+ * - MISSING: counts events, calls, ops, records or rows that are not there. Their sum is `lost` of
+ *   `tsctl query ps`.
+ * - PERIOD: counts times in which something was not seen; how long they were says more.
+ * - NOTE: counts something else, mostly what is there with a part of it unknown.
+ * ALARM: `tsctl status --check` warns of it for ten minutes, because answers are incomplete and
+ * something is too slow, too small or broken. QUIET: on request, normal, or nothing to do about. */
+#define LOSS_REASONS(X)                                                                            \
+	X(1, RING_FULL, MISSING, ALARM, "event", "ring-full",                                      \
+	  "events lost because the BPF ring was full")                                             \
+	X(2, RATE_LIMIT, MISSING, QUIET, "event", "rate-limit",                                    \
+	  "events skipped by the rate limit")                                                      \
+	X(3, CALL_STATE, MISSING, ALARM, "call", "call-state",                                     \
+	  "calls lost because their thread had no state")                                          \
+	X(4, STACK, NOTE, QUIET, "stack", "stack", "stacks that could not be taken")               \
+	X(5, STACK_SAMPLED, NOTE, QUIET, "stack", "stack-sampled",                                 \
+	  "launches, copies, sets and waits whose stack was not sampled")                          \
+	X(6, PROCESS, NOTE, ALARM, "announcement", "process",                                      \
+	  "processes that could not be announced")                                                 \
+	X(7, BAD_EVENT, MISSING, ALARM, "event", "bad-event", "malformed events")                  \
+	X(8, STRAY, MISSING, QUIET, "event", "stray", "events of unknown processes")               \
+	X(9, UNKNOWN_FREE, NOTE, QUIET, "free", "unknown-free", "frees of unknown addresses")      \
+	X(10, UNBOUND, NOTE, QUIET, "op", "unbound",                                               \
+	  "ops not synchronized in time: GPU end unknown")                                         \
+	X(11, LIMIT, MISSING, QUIET, "thing", "limit",                                             \
+	  "objects not tracked because of a limit of the daemon")                                  \
+	X(12, STORE, MISSING, ALARM, "op", "store",                                                \
+	  "ops dropped because the disk was behind or full")                                       \
+	X(13, GAP, PERIOD, QUIET, "gap", "gap", "periods while the daemon was not tracing")        \
+	X(14, UNREAD, NOTE, QUIET, "call", "unread", "calls with an unreadable argument")          \
+	X(15, MAPPING, NOTE, QUIET, "mapping", "mapping",                                          \
+	  "missed mappings: stacks may lack names")                                                \
+	X(16, EXACT_RING, MISSING, ALARM, "record", "exact-ring",                                  \
+	  "exact records lost because a process's ring was full")                                  \
+	X(17, CUPTI, MISSING, ALARM, "record", "cupti", "exact records dropped by CUPTI")          \
+	X(18, BUFFERS, MISSING, ALARM, "record", "buffers",                                        \
+	  "exact records lost because buffers ran out")                                            \
+	X(19, UNTIMED, NOTE, QUIET, "record", "untimed", "exact records without usable times")     \
+	X(20, NO_CALL, NOTE, QUIET, "record", "no-call", "exact records without a matching call")  \
+	X(21, NO_RECORD, MISSING, QUIET, "call", "no-record",                                      \
+	  "calls that submitted work but got no exact record in time")                             \
+	X(22, DUPLICATE, NOTE, QUIET, "record", "duplicate", "duplicate exact records")            \
+	X(23, LATE, NOTE, QUIET, "record", "late",                                                 \
+	  "exact records too late to count in stream states")                                      \
+	X(24, BEFORE, NOTE, QUIET, "record", "before",                                             \
+	  "exact records of work submitted before recording started")                              \
+	X(25, PAUSED, PERIOD, QUIET, "pause", "paused",                                            \
+	  "periods while another profiler used CUPTI")                                             \
+	X(26, BUDGET, PERIOD, QUIET, "time", "budget",                                             \
+	  "periods with records skipped to stay within the budget")                                \
+	X(27, RING_STUCK, MISSING, QUIET, "record", "ring-stuck",                                  \
+	  "exact records lost because a thread died writing one")                                  \
+	X(28, UNKNOWN_RECORD, MISSING, QUIET, "record", "unknown-record",                          \
+	  "exact records that this version cannot read")                                           \
+	X(29, CUT_OFF, NOTE, QUIET, "end", "cut-off",                                              \
+	  "recordings that were cut off: the last data is missing")                                \
+	X(30, BEHIND, MISSING, QUIET, "op", "behind",                                              \
+	  "ops and seconds of sums deleted before they were recorded")                             \
+	X(31, DAMAGED, MISSING, QUIET, "op", "damaged",                                            \
+	  "ops, and pages of sums, in damaged parts of the database or of a recording")            \
+	X(32, STORE_ROWS, MISSING, ALARM, "row", "store-rows",                                     \
+	  "rows of sums and processes dropped because the disk was behind or full")                \
+	X(33, DISCONNECTED, PERIOD, QUIET, "time", "disconnected",                                 \
+	  "periods in which no daemon answered a process's library")                               \
+	X(34, WINDOWS, PERIOD, QUIET, "time", "windows",                                           \
+	  "periods in which frequent calls were watched in windows only")                          \
+	X(35, EXACT_WINDOWS, PERIOD, QUIET, "time", "exact-windows",                               \
+	  "periods in which what the GPU did was recorded in windows only")                        \
+	X(36, LEFT_OUT, PERIOD, ALARM, "time", "left-out",                                         \
+	  "periods in which a process that called too often was not traced")                       \
+	X(37, LEFT_OUT_HOT, PERIOD, ALARM, "time", "left-out-frequent",                            \
+	  "periods in which frequent calls were not traced, as there were too many")               \
+	X(38, STACK_CUT, NOTE, QUIET, "stack", "stack-cut",                                        \
+	  "stacks that end early, as there were too many unknown addresses")                       \
+	X(39, TENSORS, PERIOD, QUIET, "time", "tensors",                                           \
+	  "periods in which tensors were not followed one by one, to stay within the budget")      \
+	X(40, TENSOR_MISMATCH, NOTE, QUIET, "block", "tensor-mismatch",                            \
+	  "tensors of which PyTorch's allocator and its own probes said different things")         \
+	/* Of one library, beside the driver, whose calls no other answers need: */                \
+	X(41, GAP_TORCH, PERIOD, QUIET, "gap", "gap-torch",                                        \
+	  "periods while PyTorch's allocator had no probes yet")                                   \
+	X(42, GAP_NCCL, PERIOD, QUIET, "gap", "gap-nccl", "periods while NCCL had no probes yet")  \
+	X(43, GAP_RANGE, PERIOD, QUIET, "gap", "gap-range",                                        \
+	  "periods while the library of ranges had no probes yet")
+
+enum loss_reason {
+#define X(number, identifier, counts, alarm, noun, name, text) LOSS_##identifier = number,
+	LOSS_REASONS(X)
+#undef X
+		LOSS_REASON_MAX = 43,
+};
+
+enum loss_counts { LOSS_COUNTS_MISSING, LOSS_COUNTS_PERIOD, LOSS_COUNTS_NOTE };
+
+struct core_loss {
+	uint64_t start_ns, end_ns; /* when it may have happened */
+	uint32_t process;	   /* 0: unknown */
+	uint8_t reason;
+	uint64_t count; /* 1 for a gap; 0 if it is reported again, from its start, because it got
+			   longer */
+};
+
+#endif
