@@ -151,6 +151,18 @@ static void the_defaults_name_the_files_of_every_row_but_those_by_choice(void **
 	free(places);
 }
 
+static void a_group_without_functions_misses_nothing(void **state)
+{
+	assert_true(library_has_group(&library_cuda, PROBE_HOT));
+	assert_true(library_has_group(&library_cuda, PROBE_COLD));
+	assert_false(library_has_group(&library_cuda, PROBE_REPORTS));
+	assert_true(library_has_group(&library_nccl, PROBE_COLD));
+	assert_false(library_has_group(&library_nccl, PROBE_HOT));
+	assert_true(library_has_group(&library_torch, PROBE_REPORTS));
+	/* By its name it may be any. */
+	assert_true(library_has_group(NULL, PROBE_REPORTS));
+}
+
 static void the_model_has_every_function_once(void **state)
 {
 	struct function_table table = library_functions();
@@ -181,6 +193,7 @@ int main(void)
 		cmocka_unit_test(any_of_the_patterns_may_match),
 		cmocka_unit_test(names_and_patterns_of_any_length_are_safe),
 		cmocka_unit_test(the_defaults_name_the_files_of_every_row_but_those_by_choice),
+		cmocka_unit_test(a_group_without_functions_misses_nothing),
 		cmocka_unit_test(the_model_has_every_function_once),
 	};
 
