@@ -252,19 +252,21 @@ static void daemon_resume_process(void *data, const struct core_process *process
 		core_lose(daemon->core, &loss);
 }
 
-static void daemon_resume(struct daemon *daemon, const struct store_resume *resume)
+static void daemon_resume(struct daemon *daemon)
 {
-	struct core_loss gap = {
-		.start_ns = resume->pending_ns,
-		.end_ns = uv_hrtime(),
-		.reason = LOSS_GAP,
-		.count = 1,
-	};
 	int r = store_resume_processes(daemon->store, daemon_resume_process, daemon);
 
 	if (r < 0)
 		log_warning_errno(r, "Failed to read the state saved by the previous daemon, "
 				     "starting without it");
+}
+
+/* The probes are on: what a former daemon saw ended before. */
+static void daemon_watch(struct daemon *daemon, const struct store_resume *resume)
+{
+	struct core_loss gap = { .start_ns = resume->pending_ns, .reason = LOSS_GAP, .count = 1 };
+
+	daemon->watching_ns = gap.end_ns = uv_hrtime();
 	if (resume->last_ns)
 		core_lose(daemon->core, &gap);
 }
@@ -402,10 +404,11 @@ static int daemon_start(struct daemon *daemon)
 	r = daemon_start_maps(daemon);
 	if (r < 0)
 		return r;
-	daemon_resume(daemon, &resume);
+	daemon_resume(daemon);
 	r = daemon_start_probes(daemon);
 	if (r < 0)
 		return r;
+	daemon_watch(daemon, &resume);
 	r = daemon_start_exact(daemon);
 	if (r < 0)
 		return r;

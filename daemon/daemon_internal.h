@@ -65,6 +65,7 @@ struct daemon {
 	char *library; /* what attach loads into processes */
 	char boot_id[37];
 	uint64_t started_ns;
+	uint64_t watching_ns;	/* since then the probes are on */
 	int64_t boot_offset_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
 	int64_t wall_offset_ns;
 

@@ -125,10 +125,11 @@ static void sink_process_past(struct daemon *daemon, const struct core_process *
 		.reason = LOSS_GAP,
 		.count = 1,
 		.start_ns = started_ns > 0 ? (uint64_t)started_ns : 0,
-		.end_ns = daemon->started_ns,
+		.end_ns = daemon->watching_ns,
 	};
 
-	if (gap.start_ns < gap.end_ns)
+	/* It started within that tick; none calls a driver sooner than that. */
+	if (gap.start_ns + NS_PER_TICK <= gap.end_ns)
 		gap_lose(daemon, process->id, &gap);
 }
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import tempfile
+import time
 
 import tracesmith
 from tracesmith import wait_for, workload
@@ -69,6 +70,19 @@ class Loop(tracesmith.Case):
             process.communicate()
         wait_for("the library to be given up", lambda: "taking its probes off" in self.daemon.log())
         self.assert_never_held_up()
+
+    def test_what_a_slow_start_misses_is_told(self):
+        """Until the probes are on, not only until the daemon runs."""
+        process = workload("rate", "--count", 5, "--hold")
+        self.addCleanup(self.end, process)
+        begin = time.monotonic_ns()
+        self.start_slow(standing=("lib",), links_s=0)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        wait_for("the process", lambda: self.daemon.known(process.pid))
+        [row] = self.daemon.sql("SELECT max(l.end_ns) AS ns FROM loss l JOIN loss_reason r ON r.id = l.reason JOIN process p ON p.id = l.process"
+                                f" WHERE r.name = 'gap' AND p.pid = {process.pid}")
+        self.assertGreaterEqual(row["ns"] - begin, 5900000000)
 
     def test_settings_are_reread_beside_it(self):
         self.start_slow()
