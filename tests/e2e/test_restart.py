@@ -266,6 +266,7 @@ class Broker(unittest.TestCase):
 class FullDisk(unittest.TestCase):
     def start(self):
         directory = tracesmith.tempfile.mkdtemp(prefix="tracesmith-full-")
+        self.addCleanup(os.rmdir, directory)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", directory], check=True)
         self.addCleanup(lambda: subprocess.run(["umount", "-l", directory], check=True))
         daemon = tracesmith.Daemon(directory=directory)
