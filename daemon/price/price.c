@@ -526,6 +526,13 @@ void price_configure(struct price *price, const struct price_config *config)
 	price->config = *config;
 }
 
+/* Who asks next is to be told the new one. */
+static void price_tell_budget(struct price *price, struct priced *priced)
+{
+	priced->reported_ns = 0;
+	price_tick_process(price, priced, uv_hrtime());
+}
+
 int price_set_budget(struct price *price, uint32_t pid, enum price_giver giver, double budget,
 		     uint64_t until_ns)
 {
@@ -536,7 +543,7 @@ int price_set_budget(struct price *price, uint32_t pid, enum price_giver giver, 
 	if (!priced)
 		return -ENOMEM;
 	priced->given[giver] = (struct given_budget){ true, budget, until_ns };
-	price_tick_process(price, priced, uv_hrtime());
+	price_tell_budget(price, priced);
 	return 0;
 }
 
@@ -547,5 +554,5 @@ void price_reset_budget(struct price *price, uint32_t pid, enum price_giver give
 	if (!priced)
 		return;
 	priced->given[giver] = (struct given_budget){ 0 };
-	price_tick_process(price, priced, uv_hrtime());
+	price_tell_budget(price, priced);
 }

@@ -148,12 +148,12 @@ class Cost(tracesmith.Case):
         process = self.start()
         said = json.loads(self.daemon.ctl("budget", process.pid, "2.5%", "--json").out)
         self.assertEqual(said, {"pid": process.pid, "budget": 25000, "for_ns": None, "setting": 10000, "notes": []})
-        wait_for("its budget", lambda: self.budget_of(process.pid) == (25000, False))
+        self.assertEqual(self.budget_of(process.pid), (25000, False))
         self.assertEqual([row["budget"] for row in self.daemon.query("cost")
                           if (row["part"], row["pid"]) == ("probes", process.pid)], [25000])
         wait_for("what the setting would make of it", lambda: "  default " in self.daemon.ctl("cost", process.pid).out)
         self.daemon.ctl("budget", process.pid, "default")
-        wait_for("the budget of the settings", lambda: self.budget_of(process.pid) == (10000, False))
+        self.assertEqual(self.budget_of(process.pid), (10000, False))
 
     def test_a_budget_out_of_reach_is_told(self):
         process = self.start()
