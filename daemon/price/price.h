@@ -86,7 +86,7 @@ void price_recording(struct price *price, uint32_t pid, bool on, uint64_t since_
  * ring was full, and stacks. */
 void price_counted(struct price *price, uint32_t pid, const struct probe_hits *grown);
 
-/* Hits that are of no call: so many since the last time. */
+/* Hits outside of calls, since the last time. */
 void price_other_hits(struct price *price, uint32_t pid, uint32_t hits);
 
 /* What may be spent on reports of a framework's allocator, whose price is not measured: the budget,

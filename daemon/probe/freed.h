@@ -13,7 +13,7 @@
 
 struct freed;
 
-/* It has freed so many since the last time: each was a trap. */
+/* How many it has freed since the last time; each was a trap. */
 typedef void freed_counted(void *data, uint32_t pid, uint32_t objects);
 
 int freed_new(struct probe *probe, struct linker *linker, struct remover *remover,
