@@ -8,7 +8,7 @@
 #include "daemon/python/find.h"
 
 /* The function that all of them go through, by its file, for reading and the caller's, and where in
- * it that starts. -ENOENT: there is no such function, or it is not certain. */
+ * it that starts. -ENOENT: none was found, or it may be another one. */
 int freeing_find(uint32_t pid, const struct find *find, struct peek *peek, int *ret_file,
 		 uint64_t *ret_offset);
 

@@ -186,7 +186,7 @@ class Tracer:
         return json.loads(out) if code == 0 else None
 
     def settle(self, turns=8, seconds=40, name=""):
-        """Until that part, or any, has been measured in so many turns."""
+        """Waits until the part of that name, or any without one, was measured in this many turns."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             cost = self.cost()
@@ -258,21 +258,19 @@ def measure(turns, tracer, states, until):
 
 def measure_longs(turns, tracer, states, found, events, said):
     """Turns in which the price is known, one state after the other. `told` is of the last turn of each."""
-    def off():
-        if tracer.state:
-            costs[tracer.state] = tracer.cost()
-        tracer.off()
-        tracer.state = None
-
     def on(state):
         tracer.on("default" if state == "settled" else "3%")
-        tracer.state = state
         tracer.settle(6, LONG_SETTLE_S, "probes" if state == "settled" else "exact")
 
-    costs, tracer.state = {}, None
+    def off(state):
+        """The first one of a turn is of whatever was before it; the second one stays."""
+        costs[state] = tracer.cost()
+        tracer.off()
+
+    costs = {}
     for _ in range(LONGS):
         for state in states:
-            ratios = turns.between([(lambda: on(state), LONG_S)], off, LONG_OFF_S)
+            ratios = turns.between([(lambda: on(state), LONG_S)], lambda: off(state), LONG_OFF_S)
             found.setdefault(state, []).extend(ratios)
             events.setdefault(state, []).extend(turns.seen)
     for state, cost in costs.items():
@@ -360,8 +358,8 @@ def main():
         if name in ("empty", "threads"):
             program = Program(compile_cuda("empty", "-std=c++17"), "900", "8" if name == "threads" else "1")
         else:
-            program = Program(*TRAIN, *([] if name == "train" else [f"--{name}"]), env=dict(os.environ, TEARDOWN_CUPTI="1")
-                              if name == "train" else None)
+            env = dict(os.environ, TEARDOWN_CUPTI="1") if name == "train" else None
+            program = Program(*TRAIN, *([] if name == "train" else [f"--{name}"]), env=env)
         try:
             price(name, program, until)
         except (SystemExit, Exception) as error:
