@@ -57,26 +57,33 @@ static __always_inline __u64 autograd_block(struct thread *thread)
 	return block;
 }
 
+static __always_inline bool autograd_made(struct autograd *autograd, const struct autograd_key *key)
+{
+	const struct autograd_made *made = bpf_map_lookup_elem(&nodes, key);
+
+	if (!made)
+		return false;
+	autograd->forward = made->stack;
+	autograd->passed = made->passed;
+	autograd->role = AUTOGRAD_BACKWARD;
+	return true;
+}
+
 static __always_inline void autograd_look_back(struct thread *thread, __u64 node)
 {
 	struct autograd_key key = { .seed = thread->seed };
 	struct autograd *autograd = &thread->autograd;
-	const struct autograd_made *made, *first;
-	__u64 word[PROBE_NODE_WORDS];
+	const struct autograd_made *first;
+	__u64 word[TS_AUTOGRAD_WORDS];
 
 	if (bpf_probe_read_user(word, sizeof(word),
 				(void *)(node + thread->python.autograd.number)) ||
-	    word[PROBE_NODE_NUMBER] == AUTOGRAD_NO_NUMBER)
+	    word[TS_AUTOGRAD_NUMBER] == AUTOGRAD_NO_NUMBER)
 		return;
-	key.thread = word[PROBE_NODE_THREAD];
-	key.number = word[PROBE_NODE_NUMBER];
-	made = bpf_map_lookup_elem(&nodes, &key);
-	if (made) {
-		autograd->forward = made->stack;
-		autograd->passed = made->passed;
-		autograd->role = AUTOGRAD_BACKWARD;
+	key.thread = word[TS_AUTOGRAD_THREAD];
+	key.number = word[TS_AUTOGRAD_NUMBER];
+	if (autograd_made(autograd, &key))
 		return;
-	}
 	autograd->number = key.number;
 	key.number = AUTOGRAD_NO_NUMBER;
 	first = bpf_map_lookup_elem(&nodes, &key);
@@ -132,6 +139,31 @@ __noinline int autograd_look(struct thread *thread)
 	return 0;
 }
 
+/* What the library has found out, as it alone sees every call of the thread: an enum ts_stub_role,
+ * and what goes with it. The daemon sees to it that a stack of the forward pass is the process's
+ * own. */
+static __always_inline void autograd_told(struct thread *thread, __u64 role, __u64 first,
+					  __u64 second, __u64 third)
+{
+	struct autograd_key key = { .seed = thread->seed, .thread = first, .number = second };
+	struct autograd *autograd = &thread->autograd;
+
+	autograd->role = AUTOGRAD_NONE;
+	autograd->known = 0;
+	if (role == TS_STUB_FORWARD) {
+		autograd->thread = first;
+		autograd->next = second;
+		autograd->number = third;
+		autograd->role = AUTOGRAD_FORWARD;
+	} else if (role == TS_STUB_BACKWARD) {
+		autograd->forward = first;
+		autograd->passed = second != 0;
+		autograd->role = AUTOGRAD_BACKWARD;
+	} else if (role == TS_STUB_LOOK_BACK) {
+		autograd_made(autograd, &key);
+	}
+}
+
 /* Global, like others here, so that it is verified once. */
 __noinline int autograd_keep(__u64 seed, __u64 thread, __u64 number, __u64 stack, __u64 passed)
 {
@@ -182,7 +214,7 @@ __noinline int autograd_join(struct thread *thread)
 		for (int i = 0; i < AUTOGRAD_PASSED && number > autograd->number; i++)
 			autograd_keep(thread->seed, autograd->thread, --number, autograd->stack, 1);
 	} else if (autograd->role == AUTOGRAD_BACKWARD) {
-		id = probe_hash_frame(autograd->stack, autograd->forward + autograd->passed);
+		id = stack_id_backward(autograd->stack, autograd->forward, autograd->passed);
 		if (!id)
 			return 0;
 		if (thread->sent[id % SENT_SLOTS] != id &&

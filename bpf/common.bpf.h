@@ -69,7 +69,7 @@ struct python_walk {
 	__u32 words; /* in the window */
 	__u32 reserved;
 	__u64 window[PYTHON_WORDS]; /* a cached piece of where they lie */
-	__u64 code[PROBE_PYTHON_CHECK];
+	__u64 code[TS_PYTHON_CHECK];
 };
 
 struct known_code {
@@ -120,8 +120,9 @@ struct thread {
 	__u16 choice; /* enum probe_choice */
 	__u32 ns_tid;
 	__u32 depth;
-	__u32 own;					    /* a thread of the injected library */
-	__u32 hits[THREAD_COUNTS];			    /* not yet added to the process's */
+	__u32 own;		   /* a thread of the injected library */
+	__u32 epoch;		   /* how often the rules of its process have become void */
+	__u32 hits[THREAD_COUNTS]; /* not yet added to the process's */
 	__u32 walks[THREAD_COUNTS], walk_ns[THREAD_COUNTS]; /* likewise */
 	__u64 hits_ns;					    /* when that was last done */
 	__u64 entered, returned;			    /* cookies of the last runs */
@@ -142,7 +143,7 @@ struct thread {
 	__u32 frame_count;
 	__u8 end, linked; /* of the stack, as in struct ts_stack */
 	__u32 python_count;
-	struct probe_python python; /* size 0: the process has none */
+	struct ts_python python; /* size 0: the process has none */
 	struct autograd autograd;
 	struct python_walk python_walk;
 	struct ts_python_frame python_frame[TS_STACK_PYTHON_MAX];
@@ -209,7 +210,7 @@ struct {
 	__uint(max_entries, PROBE_CHOICES_MAX);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
-	__type(value, struct probe_python);
+	__type(value, struct ts_python);
 } pythons SEC(".maps");
 
 /* By process. */

@@ -115,7 +115,7 @@ __noinline int known_walk(struct thread *thread)
 			break;
 		thread->frame[count] = pc;
 		if (!(known & KNOWN_CFA_MASK)) {
-			id = probe_hash_frame(id, pc);
+			id = stack_hash_frame(id, pc);
 			end = TS_END_COMPLETE;
 			continue;
 		}
@@ -134,7 +134,7 @@ __noinline int known_walk(struct thread *thread)
 			unwinding->bp_at = at;
 		}
 		walked_by_word(thread, cfa - 8, caller);
-		id = probe_hash_frame(id, pc);
+		id = stack_hash_frame(id, pc);
 		pc = caller;
 		sp = cfa;
 	}

@@ -293,9 +293,12 @@ int inside(struct pt_regs *ctx)
 	}
 	began = bpf_ktime_get_ns();
 	/* Of a sample it is not known what the calls before this one belong to. */
-	thread->autograd.role = AUTOGRAD_NONE;
-	if (thread->choice == PROBE_CHOICE_ALL)
+	if (thread->choice != PROBE_CHOICE_ALL)
+		thread->autograd.role = AUTOGRAD_NONE;
+	else if (regs->r15 == TS_STUB_UNKNOWN)
 		autograd_look(thread);
+	else
+		autograd_told(thread, regs->r15, regs->r14, regs->r13, regs->r12);
 	stack_id = stack_take(regs, thread, false, &stack_flags);
 	walk_add(thread, PROBE_WALK_SAMPLED, began);
 	if (!stack_id) {

@@ -8,8 +8,10 @@
 #ifndef TS_PROBE_H
 #define TS_PROBE_H
 
-#include "bpf/rule.h"
 #include "proto/event.h"
+#include "proto/python.h"
+#include "proto/rule.h"
+#include "proto/stack_id.h"
 
 #define PROBE_FUNCTIONS_MAX	512
 #define PROBE_SLOTS_MAX		10
@@ -18,7 +20,6 @@
 #define PROBE_FILTER_MAX	32
 #define PROBE_CGROUP_LEVELS	12
 #define PROBE_CHOICES_MAX	8192
-#define PROBE_PYTHON_CHECK	11 /* words of a code object that tell it apart */
 
 #define PROBE_COOKIE(fn, flags) ((__u64)(fn) | (__u64)(flags) << 16)
 
@@ -224,6 +225,8 @@ struct probe_miss {
 	__u32 returned; /* pc is a return address */
 	__u16 depth;	/* maximum number of frames */
 	__u16 python_count;
+	__u32 epoch; /* as in the map of epochs; 0: it is not there */
+	__u32 reserved;
 	__u64 frame[TS_STACK_FRAMES_MAX];
 	struct ts_python_frame python[TS_STACK_PYTHON_MAX];
 	__u8 stack[];
@@ -244,70 +247,6 @@ static inline const __u8 *probe_miss_stack(const struct probe_miss *miss)
 	return miss->lean ? (const __u8 *)miss->python : miss->stack;
 }
 
-/* Over the seed of a process and the frames of a stack: its id. */
-static inline __u64 probe_hash_frame(__u64 hash, __u64 frame)
-{
-	hash = (hash ^ frame) * 0xff51afd7ed558ccd;
-	return hash ^ hash >> 32;
-}
-
-/* A stack that was cut short is not one that ends there. 0 stands for none. */
-static inline __u64 probe_hash_end(__u64 hash, __u32 end)
-{
-	if (end == TS_END_MISSED)
-		hash = probe_hash_frame(hash, end);
-	return hash ? hash : 1;
-}
-
-static inline __u64 probe_stack_id(__u64 seed, const void *frames, __u32 count, __u32 end)
-{
-	const __u64 *frame = frames;
-	__u64 hash = seed;
-
-	for (__u32 i = 0; i < TS_STACK_FRAMES_MAX && i < count; i++)
-		hash = probe_hash_frame(hash, frame[i]);
-	return probe_hash_end(hash, end);
-}
-
-/* Where PyTorch has which node of its autograd a thread makes or runs: in thread-local variables.
- */
-struct probe_autograd {
-	__u32 module; /* number of the library's block in the thread's vector (glibc), 0: none */
-	__u32 next;   /* bytes, in the block: the number that the next node gets */
-	__u32 node;   /* likewise: the node that is run now */
-	__u32 thread; /* likewise: the number of the thread, 0 until it has made a node */
-	__u32 number; /* bytes, in a node: what is looked at of it */
-};
-/* In words: a node's number, and that of the thread that has made it, which counts its nodes. */
-enum { PROBE_NODE_NUMBER = 0, PROBE_NODE_THREAD = 3, PROBE_NODE_WORDS };
-
-/* Where the Python of a process has the frames of a thread. In words, unless it says bytes. */
-struct probe_python {
-	__u64 started_ticks; /* of the process, as in /proc */
-	__u32 state;	     /* bytes from the thread pointer to that of the thread's state */
-	__u32 frame;	     /* bytes, in that: the innermost frame */
-	__u32 indirect;	     /* bytes, in what that points to; PROBE_PYTHON_DIRECT: it is it */
-	__u16 check;	     /* bytes, in a code object, of what tells it apart */
-	__u8 size;	     /* of what is looked at of a frame: */
-	__u8 code, previous, position;
-	__u8 mark, mark_shift; /* a byte that says how the interpreter got here */
-	__u8 marks;	       /* enum probe_python_marks */
-	__u8 index;	       /* 1: the position is an int */
-	__u8 tags;	       /* bits of where the code is that are none of the address */
-	__u8 reserved;
-	__u16 freed; /* 1 + its place in codes_freed; 0: it has none */
-	struct probe_autograd autograd;
-};
-#define PROBE_PYTHON_DIRECT ~0u
-
-enum probe_python_marks {
-	PROBE_PYTHON_ALL,     /* every frame has entered the interpreter */
-	PROBE_PYTHON_ENTERED, /* one with a mark has */
-	PROBE_PYTHON_SHIMS,   /* frames with the mark 3 are of no function: one is behind each that
-				 has */
-};
-#define PROBE_PYTHON_SHIM 3 /* as LAYOUT_OWNED_BY_C_STACK */
-
 /* How many code objects a Python has freed. The count never starts anew. */
 struct probe_freed {
 	__u64 count;
@@ -316,37 +255,6 @@ struct probe_freed {
 /* `link`: another number each time that somebody starts to count. */
 #define PROBE_FREED_OWNER(tgid, link) ((__u64)(link) << 32 | (tgid))
 #define PROBE_FREED_MAX		      256
-
-/* Its flags are not part of it. */
-#define PROBE_PYTHON_SEED 1
-static inline __u64 probe_hash_python(__u64 hash, const struct ts_python_frame *frame)
-{
-	return probe_hash_frame(hash, frame->code ^ frame->position << 16 ^ frame->check);
-}
-
-/* Of what tells a code object apart. */
-static inline __u64 probe_python_check(const __u64 word[PROBE_PYTHON_CHECK])
-{
-	__u64 even = 0, odd = 0;
-
-	for (int i = 0; i + 1 < PROBE_PYTHON_CHECK; i += 2) {
-		even = (even ^ word[i]) * 0x9e3779b97f4a7c15;
-		odd = (odd ^ word[i + 1]) * 0xc4ceb9fe1a85ec53;
-	}
-	return probe_hash_frame(even ^ word[PROBE_PYTHON_CHECK - 1], odd ^ odd >> 32);
-}
-
-/* The id of a stack with frames of Python, by the one without. */
-static inline __u64 probe_python_id(__u64 id, const void *frames, __u32 count)
-{
-	const struct ts_python_frame *frame = frames;
-	__u64 hash = PROBE_PYTHON_SEED;
-
-	for (__u32 i = 0; i < TS_STACK_PYTHON_MAX && i < count; i++)
-		hash = probe_hash_python(hash, &frame[i]);
-	hash = count ? probe_hash_frame(id, hash) : id;
-	return hash ? hash : 1;
-}
 
 /* The kernel's per-CPU worker of one CPU. */
 struct probe_worker {

@@ -169,7 +169,7 @@ __noinline int thread_find_python(struct thread *thread)
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 started_ns = BPF_CORE_READ(task, group_leader, start_boottime);
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct probe_python *python = bpf_map_lookup_elem(&pythons, &tgid);
+	struct ts_python *python = bpf_map_lookup_elem(&pythons, &tgid);
 
 	if (!thread)
 		return 0;
@@ -217,9 +217,10 @@ __noinline int thread_decide(struct thread *thread)
 	epoch = bpf_map_lookup_elem(&mappings, &tgid);
 	thread->unwinding.rules =
 		rule_seed(known.seed, rules_secret + settings.rule_epoch, epoch ? *epoch : 0);
+	thread->epoch = epoch ? *epoch : 0;
 	thread->ns_tid = task_own_pid(task);
 	/* Stacks of the same addresses are others then. */
-	thread->seed = epoch ? probe_hash_frame(known.seed, *epoch) : known.seed;
+	thread->seed = epoch ? stack_hash_frame(known.seed, *epoch) : known.seed;
 	thread->watched = known.watched;
 	thread->own = task_is_ours(task);
 	thread->generation = generation;

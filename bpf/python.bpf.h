@@ -42,7 +42,7 @@ static __always_inline bool python_check(struct thread *thread, struct ts_python
 	if (bpf_probe_read_user(word, sizeof(thread->python_walk.code),
 				(void *)(frame->code + thread->python.check)))
 		return false;
-	frame->check = probe_python_check(word);
+	frame->check = stack_hash_code(word);
 	freed_keep(thread, frame);
 	return true;
 }
@@ -63,13 +63,13 @@ static __always_inline void python_add_entry(struct thread *thread)
 	frame->code = frame->check = 0;
 	frame->position = TS_PYTHON_ENTRY;
 	thread->python_count = count + 1;
-	thread->python_walk.hash = probe_hash_python(thread->python_walk.hash, frame);
+	thread->python_walk.hash = stack_hash_python(thread->python_walk.hash, frame);
 }
 
 static __always_inline bool python_add(struct thread *thread, __u64 code, __u64 position,
 				       bool entry)
 {
-	const struct probe_python *python = &thread->python;
+	const struct ts_python *python = &thread->python;
 	__u32 count = thread->python_count;
 	struct ts_python_frame *frame = &thread->python_frame[count & (TS_STACK_PYTHON_MAX - 1)];
 
@@ -80,7 +80,7 @@ static __always_inline bool python_add(struct thread *thread, __u64 code, __u64 
 	if (!python_check(thread, frame))
 		return false;
 	thread->python_count = count + 1;
-	thread->python_walk.hash = probe_hash_python(thread->python_walk.hash, frame);
+	thread->python_walk.hash = stack_hash_python(thread->python_walk.hash, frame);
 	return true;
 }
 
@@ -88,7 +88,7 @@ static __always_inline bool python_add(struct thread *thread, __u64 code, __u64 
  * Global, so that it is verified once and not for each frame. */
 __noinline int python_step(struct thread *thread)
 {
-	const struct probe_python *python;
+	const struct ts_python *python;
 	struct python_walk *walk;
 	__u64 index, at, code, mark;
 
@@ -110,13 +110,13 @@ __noinline int python_step(struct thread *thread)
 		       (python->mark_shift & 63) &
 	       255;
 	walk->at = walk->window[(index + python->previous) & (PYTHON_WORDS - 1)];
-	if (python->marks == PROBE_PYTHON_SHIMS && mark == PROBE_PYTHON_SHIM) {
+	if (python->marks == TS_PYTHON_SHIMS && mark == TS_PYTHON_SHIM) {
 		python_add_entry(thread);
 		return 1;
 	}
 	if (python_add(thread, code, walk->window[(index + python->position) & (PYTHON_WORDS - 1)],
-		       python->marks == PROBE_PYTHON_ALL ||
-			       (python->marks == PROBE_PYTHON_ENTERED && mark)))
+		       python->marks == TS_PYTHON_ALL ||
+			       (python->marks == TS_PYTHON_ENTERED && mark)))
 		return 1;
 	walk->at = at;
 	return 0;
@@ -126,7 +126,7 @@ __noinline int python_step(struct thread *thread)
  * to it, which lies in the stack that has just been read. */
 static __always_inline bool python_innermost(struct thread *thread, __u64 *ret)
 {
-	const struct probe_python *python = &thread->python;
+	const struct ts_python *python = &thread->python;
 	const struct task_struct *task = bpf_get_current_task_btf();
 	__u64 base = BPF_CORE_READ(task, thread.fsbase), at = 0, index;
 
@@ -134,7 +134,7 @@ static __always_inline bool python_innermost(struct thread *thread, __u64 *ret)
 		return false;
 	if (bpf_probe_read_user(&at, sizeof(at), (void *)(at + python->frame)) || !at)
 		return false;
-	if (python->indirect != PROBE_PYTHON_DIRECT) {
+	if (python->indirect != TS_PYTHON_DIRECT) {
 		at += python->indirect;
 		index = (at - thread->window_at) / sizeof(__u64);
 		if (!(at & 7) && settings.unwind && index < thread->unwinding.words)
@@ -153,7 +153,7 @@ __noinline int python_walk(struct thread *thread)
 	if (!thread)
 		return 0;
 	thread->python_walk.words = 0;
-	thread->python_walk.hash = PROBE_PYTHON_SEED;
+	thread->python_walk.hash = TS_PYTHON_SEED;
 	for (__u32 i = 0; i < TS_STACK_PYTHON_MAX && i < depth; i++) {
 		if (thread->python_count >= TS_STACK_PYTHON_MAX || !thread->python_walk.at)
 			break;
@@ -188,7 +188,7 @@ __noinline int python_take(struct thread *thread)
 static __always_inline __u64 python_id(const struct thread *thread, __u64 id)
 {
 	if (thread->python_count)
-		id = probe_hash_frame(id, thread->python_walk.hash);
+		id = stack_hash_frame(id, thread->python_walk.hash);
 	return id ? id : 1;
 }
 

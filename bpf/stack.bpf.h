@@ -134,7 +134,7 @@ __noinline int stack_by_links(struct thread *thread, __u64 pc, __u64 sp, __u64 b
 		return 0;
 	thread->frame[0] = pc;
 	thread->frame[1] = link.next;
-	id = probe_hash_frame(probe_hash_frame(thread->seed, pc), link.next);
+	id = stack_hash_frame(stack_hash_frame(thread->seed, pc), link.next);
 	for (; count < TS_STACK_FRAMES_MAX && count < depth; count++) {
 		/* The stack grows down, so callers are above; anything else is not a frame. */
 		if (next <= at || next & 7)
@@ -143,7 +143,7 @@ __noinline int stack_by_links(struct thread *thread, __u64 pc, __u64 sp, __u64 b
 		if (!stack_read(thread, at, &link) || !stack_is_code(link.address, at, span))
 			break;
 		thread->frame[count] = link.address;
-		id = probe_hash_frame(id, link.address);
+		id = stack_hash_frame(id, link.address);
 		next = link.next;
 	}
 	thread->frame_count = count;

@@ -163,7 +163,7 @@ __noinline int unwind_step(struct thread *thread)
 		return TS_END_DEPTH;
 	thread->frame[count] = unwinding->pc;
 	thread->frame_count = count + 1;
-	unwinding->id = probe_hash_frame(unwinding->id, unwinding->pc);
+	unwinding->id = stack_hash_frame(unwinding->id, unwinding->pc);
 	if (!unwind_rule(unwinding, &packed)) /* what is missing beyond the depth is not wanted */
 		return count + 1 < settings.stack_depth ? TS_END_MISSED : TS_END_DEPTH;
 	rule = rule_unpack(packed);
@@ -215,7 +215,7 @@ __noinline int unwind_walk(struct thread *thread, __u64 pc, __u64 sp, __u64 bp, 
 	thread->frame_count = 1;
 	unwinding->sp = sp + 8;
 	unwinding->returned = 1;
-	unwinding->id = probe_hash_frame(thread->seed, pc);
+	unwinding->id = stack_hash_frame(thread->seed, pc);
 	for (int i = 0; i < TS_STACK_FRAMES_MAX && !end; i++) {
 		end = known ? known_walk(thread) : 0;
 		if (!end)
@@ -228,7 +228,7 @@ __noinline int unwind_walk(struct thread *thread, __u64 pc, __u64 sp, __u64 bp, 
 			end = TS_END_NO_MAPPING;
 	}
 	thread->end = end ? end : TS_END_DEPTH;
-	unwinding->id = probe_hash_end(unwinding->id, thread->end);
+	unwinding->id = stack_hash_end(unwinding->id, thread->end);
 	walked_end(thread);
 	return thread->end == TS_END_MISSED;
 }
@@ -273,6 +273,8 @@ static __always_inline void unwind_submit(const struct thread *thread, struct pr
 	miss->id = id;
 	miss->seed = thread->seed;
 	miss->rules = unwinding->rules;
+	miss->epoch = thread->epoch;
+	miss->reserved = 0;
 	miss->pc = unwinding->pc;
 	miss->sp = unwinding->sp;
 	miss->bp = unwinding->bp;

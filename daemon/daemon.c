@@ -48,9 +48,11 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 					event->process.started_ns -
 						(uint64_t)daemon->boot_offset_ns);
 	sink_announcement(daemon, record, size);
-	if (daemon_settle(daemon, event, &settled))
-		core_ingest(daemon->core, &bpf, &settled, sizeof(settled));
-	else
+	if (daemon_settle(daemon, event, &settled)) {
+		record = event = &settled;
+		size = sizeof(settled);
+	}
+	if (exact_stack_told(daemon->exact, event))
 		core_ingest(daemon->core, &bpf, record, size);
 	daemon_stir(daemon);
 }

@@ -153,6 +153,8 @@
 /* Offsets whose lines are remembered, and the texts of these. */
 #define LIMIT_PLACES	   65536
 #define LIMIT_PLACES_BYTES (16 << 20)
+/* Stacks of a process that its library may name: several times what a large program has. */
+#define LIMIT_KNOWN_STACKS 32768
 /* Calls under way whose stack the daemon has unwound. */
 #define LIMIT_UNWIND_CALLS 16384
 /* What follows in the ring waits this long for a stack to be unwound, or it ends where it is: its

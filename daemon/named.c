@@ -21,6 +21,7 @@ void daemon_python_found(void *data, struct pythons_found *found)
 		found->place.freed = freed_add(daemon->freed, found->pid, found->user,
 					       TAKE_FD(found->file), found->freeing);
 	probe_place_python(daemon->probe, found->pid, &found->place);
+	exact_python_placed(daemon->exact, found->pid);
 }
 
 static void on_codes_freed(void *data, uint32_t pid, uint32_t objects)

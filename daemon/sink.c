@@ -153,6 +153,12 @@ static void sink_process(struct daemon *daemon, const struct core_process *proce
 	sink_process_past(daemon, process);
 }
 
+static void sink_stack(struct daemon *daemon, const struct core_stack *walked)
+{
+	exact_stack_walked(daemon->exact, walked->process->pid, walked->stack);
+	daemon_name_stack(daemon, walked->process, walked->stack);
+}
+
 static void sink_row(void *data, enum core_row type, const void *row)
 {
 	const struct core_stack *walked = row;
@@ -161,7 +167,7 @@ static void sink_row(void *data, enum core_row type, const void *row)
 	if (type == CORE_ROW_PROCESS)
 		sink_process(data, row);
 	else if (type == CORE_ROW_STACK)
-		daemon_name_stack(data, walked->process, walked->stack);
+		sink_stack(data, walked);
 	else
 		store_add_row(daemon->store, type, row);
 	if (type == CORE_ROW_OOM)

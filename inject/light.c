@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "inject/internal.h"
@@ -26,6 +27,7 @@
 void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved);
 
 static struct ts_light_head *region;
+static void *shared;		      /* with the daemon, as the gate's walker has it */
 static struct ts_light_stacks answer; /* to be told in the next tick, if it has a message */
 
 struct range {
@@ -152,9 +154,34 @@ void light_stacks(const struct ts_light_stacks *stacks)
 	__atomic_store_n(&gate->stacks, taken, __ATOMIC_RELEASE);
 }
 
-const struct ts_light_stacks *light_answer(void)
+/* Threads may be reading what was there before: it is replaced where it is. */
+void light_walk(int fd)
+{
+	struct light_gate *gate = light_gate;
+	struct stat status;
+	void *at;
+
+	if (!gate || !gate->open || fstat(fd, &status) < 0 ||
+	    status.st_size < (off_t)sizeof(struct ts_walk) ||
+	    !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+		return;
+	at = mmap(shared, sizeof(struct ts_walk), PROT_READ, MAP_SHARED | (shared ? MAP_FIXED : 0),
+		  fd, 0);
+	if (at == MAP_FAILED)
+		return;
+	if (!shared)
+		walk_find_place(&gate->walker.place);
+	shared = at;
+	__atomic_store_n(&gate->walker.shared, at, __ATOMIC_RELEASE);
+}
+
+const struct ts_light_stacks *light_tick(void)
 {
 	static struct ts_light_stacks told;
+	struct light_gate *gate = light_gate;
+
+	if (gate && __atomic_exchange_n(&gate->walker.place.grown, 0, __ATOMIC_RELAXED))
+		walk_find_low(&gate->walker.place);
 
 	told = answer;
 	answer.message = 0;
@@ -183,6 +210,9 @@ bool light_stop(void)
 	light_gate = NULL;
 	if (gate)
 		munmap(gate, sizeof(*gate));
+	if (shared)
+		munmap(shared, sizeof(struct ts_walk));
+	shared = NULL;
 	return true;
 }
 

@@ -3,8 +3,10 @@
 #define TS_INJECT_LIGHT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "inject/light_sampler.h"
+#include "inject/walk.h"
 #include "proto/event.h"
 #include "proto/hello.h"
 #include "proto/light.h"
@@ -15,9 +17,12 @@
 bool light_start(bool wanted, struct ts_light *ret);
 /* Which calls go through the stub from now on. */
 void light_stacks(const struct ts_light_stacks *stacks);
-/* In a tick: what the daemon is to know of that, or NULL. Whoever was in a call at the last one
- * has left it, so that all calls now go as told. */
-const struct ts_light_stacks *light_answer(void);
+/* Takes what is known of stacks, by which calls that are all to have one are told without the stub.
+ * The descriptor stays the caller's. */
+void light_walk(int fd);
+/* In a tick: what the daemon is to know of the stacks, or NULL. Whoever was in a call at the last
+ * one has left it, so that all calls now go as told. */
+const struct ts_light_stacks *light_tick(void);
 /* Nothing is reported until light_start() is called again. */
 void light_suspend(void);
 /* False: functions of the driver still lead to us, so we must stay. */
@@ -32,10 +37,13 @@ struct light_gate {
 	uint32_t stacks; /* enum ts_stacks */
 	uint64_t sample_ns;
 	struct light_sampler sampler[LIGHT_SAMPLERS]; /* by thread */
+	struct walker walker;
 };
 extern struct light_gate *light_gate;
 /* Does nothing, where a probe of the kernel can see it. */
 void light_stub(const struct ts_registers *entry, uint32_t fn_and_flags);
+/* Copies what may not be there; false: it is not, or nobody may look. */
+bool light_copy(uint64_t from, void *to, size_t size);
 /* Finds out how a thread gets its own number. */
 void light_hook_prepare(void);
 

@@ -57,20 +57,25 @@ void light_hook_prepare(void)
 	may_copy = prctl(PR_GET_SECCOMP) == 0;
 }
 
+bool light_copy(uint64_t from, void *to, size_t size)
+{
+	struct iovec remote = { (void *)from, size }, local = { to, size };
+
+	return may_copy && system_call(SYS_process_vm_readv, (uint64_t)getpid(), (uint64_t)&local,
+				       1, (uint64_t)&remote, 1) == size;
+}
+
 /* What the driver reads anyway; unless it refuses the call before that. On the caller's stack,
  * where such structures usually are, it can be read; elsewhere the kernel looks. */
 static bool read_field(uint64_t pointer, const uint64_t *stack, uint64_t *ret)
 {
-	struct iovec from = { (void *)pointer, sizeof(*ret) }, to = { ret, sizeof(*ret) };
-
 	if (pointer < POINTER_MIN || pointer > POINTER_MAX)
 		return false;
 	if (pointer - (uint64_t)stack < NEAR_BYTES || !may_copy) {
 		__builtin_memcpy(ret, (void *)pointer, sizeof(*ret));
 		return true;
 	}
-	return system_call(SYS_process_vm_readv, (uint64_t)getpid(), (uint64_t)&to, 1,
-			   (uint64_t)&from, 1) == sizeof(*ret);
+	return light_copy(pointer, ret, sizeof(*ret));
 }
 
 static inline uint64_t argument(const struct ts_light_call *call, const uint64_t *saved,
@@ -120,9 +125,14 @@ __asm__(".pushsection .text\n"
 
 /* The stack is the caller's: neither our frames nor those of the code that called us are in it. */
 static __attribute__((noinline)) void report_with_stack(const struct ts_light_call *call,
-							const uint64_t *saved)
+							const uint64_t *saved,
+							const struct walk_role *role)
 {
 	const struct ts_registers entry = {
+		.r15 = role->role,
+		.r14 = role->word[0],
+		.r13 = role->word[1],
+		.r12 = role->word[2],
 		.ip = call->entry,
 		.sp = (uint64_t)(saved + call->frame),
 		.bp = saved[TS_LIGHT_RBP],
@@ -161,50 +171,100 @@ static inline bool wants_stack(struct light_gate *gate, struct light_sampler *sa
 	       light_sampler_takes(sampler, work, gate->sample_ns, clock_ns(CLOCK_MONOTONIC));
 }
 
+/* Without the stub, if what it would tell is known. */
+static inline bool knows_stack(struct light_gate *gate, const struct ts_light_call *call,
+			       const uint64_t *saved, uint32_t tid, struct walked *ret)
+{
+	bool all = __atomic_load_n(&gate->stacks, __ATOMIC_RELAXED) == TS_STACKS_ALL;
+
+	if (!all || !__atomic_load_n(&gate->walker.shared, __ATOMIC_ACQUIRE))
+		return false;
+	walk_call(&gate->walker, call, saved, tid, ret);
+	return ret->id != 0;
+}
+
+static inline struct ts_event *event_begin(struct link_batch *batch, uint16_t kind)
+{
+	int r = link_begin(batch, 1);
+	struct ts_event *event;
+	__u64 *payload;
+
+	if (r == -ENOSPC)
+		link_lost(TS_LOST_RING, 1);
+	if (r < 0)
+		return NULL;
+	event = link_slot(batch, 0);
+	/* Not a loop: compilers make a call of memset() of it. */
+	payload = event->payload;
+	payload[0] = payload[1] = payload[2] = payload[3] = payload[4] = 0;
+	payload[5] = payload[6] = payload[7] = payload[8] = payload[9] = 0;
+	event->kind = kind;
+	event->fn = 0;
+	event->flags = 0;
+	event->cpu = 0;
+	event->tgid = event->tid = 0;
+	event->end_ns = event->stack_id = 0;
+	event->result = 0;
+	return event;
+}
+
+/* Before the first calls that have it, until the daemon knows it. */
+static inline void tell_backward(const struct walked *walked, uint32_t tid, uint64_t now_ns)
+{
+	struct link_batch batch;
+	struct ts_event *event = event_begin(&batch, TS_EVENT_BACKWARD);
+
+	if (!event)
+		return;
+	event->ns_tid = tid;
+	event->start_ns = now_ns;
+	event->stack_id = walked->id;
+	event->backward.stack = walked->stack;
+	event->backward.forward = walked->role.word[0];
+	event->backward.passed = walked->role.word[1] != 0;
+	link_done(&batch);
+}
+
 void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved)
 {
 	struct light_gate *gate = __atomic_load_n(&light_gate, __ATOMIC_ACQUIRE);
+	struct walked walked;
 	struct light_sampler *sampler;
 	struct link_batch batch;
 	struct ts_event *event;
 	uint64_t now_ns;
-	__u64 *payload;
 	uint32_t tid;
-	int r;
 
 	if (!gate || !__atomic_load_n(&gate->open, __ATOMIC_ACQUIRE))
 		return;
 	tid = knows_tid ? stored_tid() : (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0);
 	if (tid == own_tid)
 		return;
+	/* As above: no loop. */
+	walked.stack = walked.id = 0;
+	walked.is_new = false;
+	walked.role.role = TS_STUB_UNKNOWN;
+	walked.role.word[0] = walked.role.word[1] = walked.role.word[2] = 0;
 	sampler = &gate->sampler[tid % LIGHT_SAMPLERS];
-	if (wants_stack(gate, sampler, call, saved)) {
-		report_with_stack(call, saved);
+	if (wants_stack(gate, sampler, call, saved) &&
+	    !knows_stack(gate, call, saved, tid, &walked)) {
+		report_with_stack(call, saved, &walked.role);
 		return;
 	}
 	/* Not after its slot is claimed: who lost his processor in between would have a time later
 	 * than that of the others' slots behind it. */
 	now_ns = clock_ns(CLOCK_MONOTONIC);
-	r = link_begin(&batch, 1);
-	if (r == -ENOSPC)
-		link_lost(TS_LOST_RING, 1);
-	if (r < 0)
+	if (walked.is_new)
+		tell_backward(&walked, tid, now_ns);
+	event = event_begin(&batch, TS_EVENT_API);
+	if (!event)
 		return;
-	event = link_slot(&batch, 0);
-	/* Not a loop: compilers make a call of memset() of it. */
-	payload = event->payload;
-	payload[0] = payload[1] = payload[2] = payload[3] = payload[4] = 0;
-	payload[5] = payload[6] = payload[7] = payload[8] = payload[9] = 0;
-	event->kind = TS_EVENT_API;
 	event->fn = call->fn;
-	event->cpu = 0;
-	event->tgid = event->tid = 0;
-	event->end_ns = event->stack_id = 0;
-	event->result = 0;
 	event->ns_tid = tid;
+	event->stack_id = walked.id;
 	read_args(call, saved, event);
 	event->start_ns = now_ns;
-	if (call->sampled)
+	if (call->sampled && !walked.id)
 		light_sampler_passed(sampler, gate->sample_ns, now_ns);
 	link_done(&batch);
 }

@@ -385,6 +385,8 @@ static enum outcome link_read(void)
 	while ((r = link_receive(&received)) == 0) {
 		uint32_t kind = received.message.kind;
 
+		if (kind == TS_MESSAGE_WALK)
+			light_walk(received.fd[0]);
 		received_done(&received);
 		if (kind == TS_MESSAGE_DETACH)
 			return OUTCOME_END;
@@ -418,7 +420,7 @@ static void link_tick(void)
 		cupti_tick();
 		cupti_leave();
 	}
-	if ((stacks = light_answer()))
+	if ((stacks = light_tick()))
 		link_send(stacks, sizeof(*stacks));
 	link_tell_losses();
 	link_tell_again();

@@ -65,11 +65,22 @@ enum ts_event_flag {
 	TS_EVENT_INSIDE = 1 << 6,     /* a call that the library sent through its stub (light.h) */
 };
 
+/* What a call is to PyTorch's autograd, where the library knows. */
+enum ts_stub_role {
+	TS_STUB_UNKNOWN,  /* all calls of the thread come to the stub, so that its probe can tell */
+	TS_STUB_NONE,	  /* nothing */
+	TS_STUB_FORWARD,  /* r14 to r12: the thread's number, the next node's, and that before */
+	TS_STUB_BACKWARD, /* r14, r13: stack of the forward pass, and whether it passed it by */
+	TS_STUB_LOOK_BACK, /* r14, r13: the node's thread and number: a call at the stub made it */
+};
+
 /* The registers at the entry of a function, as the library's stub hands them to the probe that it
- * carries: in the order of the kernel's struct pt_regs for x86-64. Those without a name are 0. */
+ * carries: in the order of the kernel's struct pt_regs for x86-64. But no function gets an argument
+ * in r15 to r12: at the stub r15 is an enum ts_stub_role, and the others go with it. The rest is 0.
+ */
 struct ts_registers {
-	__u64 unnamed[4], bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, unused, ip, cs, flags, sp,
-		ss;
+	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, unused, ip, cs,
+		flags, sp, ss;
 };
 
 /* Meaning of a call's arguments; a function fills the fields that it has. */

@@ -52,6 +52,7 @@ enum ts_message {
 	TS_MESSAGE_DETACH = 19, /* stop, give everything back, send GONE and close */
 	TS_MESSAGE_WINDOW = 20, /* record, or take CUPTI out until the next window */
 	TS_MESSAGE_STACKS = 21, /* struct ts_light_stacks (light.h) */
+	TS_MESSAGE_WALK = 22, /* the kind alone, and the descriptor of a struct ts_walk (walk.h) */
 };
 
 enum ts_hello_how {

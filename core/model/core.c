@@ -245,16 +245,22 @@ static void core_see_event(struct core *core, const struct core_origin *origin,
 		process->exact->heard_ns = core->now_ns;
 }
 
-/* From a library: without what only a return, or the kernel, can tell. */
+/* From a library: without what only a return, or the kernel, can tell. Stacks were looked at by who
+ * says that it may hand in calls. */
 static bool core_call_ok(const struct core *core, const struct core_origin *origin,
 			 const struct ts_event *event)
 {
 	const struct function_table *functions = &core->config.functions;
 
-	return origin->calls && event->kind == TS_EVENT_API && event->fn < functions->count &&
-	       functions->row[event->fn].hot && !event->end_ns && !event->stack_id &&
-	       !event->result && !(event->flags & ~(TS_EVENT_PER_THREAD | TS_EVENT_UNREAD)) &&
-	       event->start_ns <= core->now_ns + CALL_AHEAD_NS;
+	const uint16_t flags = TS_EVENT_PER_THREAD | TS_EVENT_UNREAD | TS_EVENT_STACK_LOST;
+
+	if (!origin->calls || event->start_ns > core->now_ns + CALL_AHEAD_NS)
+		return false;
+	if (event->kind == TS_EVENT_BACKWARD)
+		return true;
+	return event->kind == TS_EVENT_API && event->fn < functions->count &&
+	       functions->row[event->fn].hot && !event->end_ns && !event->result &&
+	       !(event->flags & ~flags);
 }
 
 static int core_take_event(struct core *core, const struct core_origin *origin,

@@ -107,7 +107,8 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 		origin.calls = true;
 		record = event = &call;
 		size = sizeof(call);
-		exact->parts.priced(exact->parts.data, event);
+		if (event->kind == TS_EVENT_API)
+			exact->parts.priced(exact->parts.data, event);
 	} else if (session && size >= sizeof(*event) && event->kind == TS_EVENT_COST) {
 		call = *event;
 		call.tgid = pid;

@@ -8,6 +8,7 @@
 #include "core/base/time.h"
 #include "daemon/attach/attach.h"
 #include "daemon/exact/exact.h"
+#include "daemon/exact/known.h"
 #include "daemon/exact/threads.h"
 #include "daemon/helper/helper.h"
 #include "daemon/light/light.h"
@@ -43,7 +44,8 @@ struct light_session {
 	bool stub_told;		      /* by this job's helper, who does so once */
 	int stub_fd, stub_error;      /* its file, until the probe is made */
 	uint64_t stub_offset;
-	uint32_t stacks; /* enum ts_stacks, that the library takes */
+	uint32_t stacks;     /* enum ts_stacks, that the library takes */
+	struct known *known; /* NULL: it never took all */
 	struct threads threads;
 	struct light_request request;
 	struct light_result result;
@@ -169,7 +171,11 @@ void light_job_done(struct session *session, enum session_job job);
 bool light_may_leave(struct session *session);
 /* The process or its connection is over. */
 void light_over(struct session *session);
-/* A call from its ring, as the model may have it. False: it may not. */
+
+/* walk.c */
+/* The library is told what is known of its stacks, from now on. */
+void light_share(struct session *session);
+/* A call or a stack from its ring, as the model may have it. False: it may not. */
 bool light_admit(struct session *session, const struct ts_event *event, struct ts_event *ret);
 
 /* span.c; all of it is nothing for a span that is none */

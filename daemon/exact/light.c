@@ -21,7 +21,6 @@
  * last ones. Those of a process that is left out, or that fail, may not come. */
 #define ENDING_MS     60000
 #define ENDING_OFF_MS 3000
-#define AGE_MAX_NS    (10ull * NS_PER_S)
 
 static void light_tell(struct session *session, bool light)
 {
@@ -39,6 +38,7 @@ void light_over(struct session *session)
 	if (light->stage == LIGHT_ON)
 		light_tell(session, false);
 	light->stage = LIGHT_NONE;
+	light->known = known_free(light->known);
 	session->exact->lights--;
 }
 
@@ -108,6 +108,8 @@ static void light_take_stacks(struct session *session, enum ts_stacks stacks)
 	if (!session->light.stub)
 		stacks = told = TS_STACKS_NONE;
 	session->light.stacks = stacks;
+	if (told == TS_STACKS_ALL)
+		light_share(session);
 	light_tell_stacks(session, told);
 }
 
@@ -490,19 +492,4 @@ bool exact_inside_since(const struct exact *exact, uint32_t pid, uint64_t since_
 	if (session && (session->light.stage == LIGHT_ON || session->light.stage == LIGHT_ENDING))
 		from_ns = span_begin(&session->light.span);
 	return from_ns && from_ns <= since_ns;
-}
-
-bool light_admit(struct session *session, const struct ts_event *event, struct ts_event *ret)
-{
-	uint64_t now_ns = uv_hrtime();
-
-	if (event->kind != TS_EVENT_API || !session->settings.light || !event->ns_tid ||
-	    event->start_ns > now_ns || now_ns - event->start_ns > AGE_MAX_NS)
-		return false;
-	*ret = *event;
-	ret->tid = event->ns_tid;
-	if (session->light.foreign)
-		ret->tid =
-			threads_find(&session->light.threads, session->pid, event->ns_tid, now_ns);
-	return true;
 }

@@ -371,6 +371,15 @@ int inject_window(struct inject *inject, uint32_t pid, bool open, uint64_t at_ns
 	return peer_say(inject_find(inject, pid), &message, sizeof(message));
 }
 
+int inject_walk(struct inject *inject, uint32_t pid, int fd)
+{
+	const uint32_t kind = TS_MESSAGE_WALK;
+
+	if (!inject_has(inject, pid))
+		return -ENOENT;
+	return peer_hand(inject_find(inject, pid), &kind, sizeof(kind), &fd, 1);
+}
+
 int inject_stacks(struct inject *inject, uint32_t pid, uint32_t stacks, uint64_t sample_ns)
 {
 	struct ts_light_stacks message = {

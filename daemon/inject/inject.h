@@ -67,6 +67,8 @@ int inject_settings(struct inject *inject, uint32_t pid, const struct ts_setting
 int inject_window(struct inject *inject, uint32_t pid, bool open, uint64_t at_ns);
 /* `stacks`: enum ts_stacks, and whether it is to answer. */
 int inject_stacks(struct inject *inject, uint32_t pid, uint32_t stacks, uint64_t sample_ns);
+/* What is known of its stacks: a struct ts_walk. */
+int inject_walk(struct inject *inject, uint32_t pid, int fd);
 int inject_detach(struct inject *inject, uint32_t pid);
 bool inject_has(const struct inject *inject, uint32_t pid);
 

@@ -82,5 +82,7 @@ void peer_peek(struct peer *peer);
 void peer_listen(struct peer *peer);
 /* -EAGAIN: it accepts nothing now. */
 int peer_say(struct peer *peer, const void *message, size_t size);
+/* With descriptors, two at most. */
+int peer_hand(struct peer *peer, const void *message, size_t size, const int *fd, unsigned int fds);
 
 #endif

@@ -12,6 +12,8 @@
 #include "daemon/inject/internal.h"
 #include "daemon/limits.h"
 
+#define FDS_MAX 2
+
 union message {
 	uint32_t kind;
 	struct ts_hello hello;
@@ -25,6 +27,25 @@ int peer_say(struct peer *peer, const void *message, size_t size)
 	if (send(peer->fd, message, size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
 	return 0;
+}
+
+int peer_hand(struct peer *peer, const void *message, size_t size, const int *fd, unsigned int fds)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(FDS_MAX * sizeof(*fd))] = { 0 };
+	struct iovec part = { (void *)message, size };
+	struct msghdr header = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = CMSG_SPACE(fds * sizeof(*fd)),
+	};
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(fds * sizeof(*fd));
+	memcpy(CMSG_DATA(rights), fd, fds * sizeof(*fd));
+	return sendmsg(peer->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
 /* Makes untrusted text safe to show: terminated, UTF-8, on one line. */
@@ -87,27 +108,14 @@ static bool peer_is_only(struct peer *peer)
 static int send_welcome(struct peer *peer, const struct ts_settings *settings, int ring_fd)
 {
 	const int fd[2] = { ring_fd, peer->ring.wake_fd };
-	struct ts_welcome welcome = {
+	const struct ts_welcome welcome = {
 		.message = TS_MESSAGE_WELCOME,
 		.protocol = TS_HELLO_PROTOCOL,
 		.slots = peer->ring.reader.ring.mask + 1,
 		.settings = *settings,
 	};
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fd))] = { 0 };
-	struct iovec part = { &welcome, sizeof(welcome) };
-	struct msghdr header = {
-		.msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
 
-	rights->cmsg_level = SOL_SOCKET;
-	rights->cmsg_type = SCM_RIGHTS;
-	rights->cmsg_len = CMSG_LEN(sizeof(fd));
-	memcpy(CMSG_DATA(rights), fd, sizeof(fd));
-	return sendmsg(peer->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return peer_hand(peer, &welcome, sizeof(welcome), fd, 2);
 }
 
 /* From here on it has a ring, and its end is reported. */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bpf/rule.h"
+#include "proto/rule.h"
 #include "core/base/arena.h"
 #include "core/base/map.h"
 

@@ -24,7 +24,7 @@ void freed_close(struct freed *freed);
 struct freed *freed_free(struct freed *freed);
 
 /* A process frees code objects at `offset` in a file, whose descriptor it takes over. What goes to
- * struct probe_python; 0: it is not counted, as the kernel has no links to one process, or its user
+ * struct ts_python; 0: it is not counted, as the kernel has no links to one process, or its user
  * has too many that are. */
 uint16_t freed_add(struct freed *freed, uint32_t pid, uint32_t user, int file, uint64_t offset);
 /* It has ended, or runs another program. Takes NULL, too. */

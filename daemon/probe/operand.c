@@ -28,10 +28,10 @@ static const struct {
 	{ { "r9", "r9d", "r9w", "r9b" }, WORD_OF(r9) },
 	{ { "r10", "r10d", "r10w", "r10b" }, WORD_OF(r10) },
 	{ { "r11", "r11d", "r11w", "r11b" }, WORD_OF(r11) },
-	{ { "r12", "r12d", "r12w", "r12b" }, WORD_OF(unnamed[3]) },
-	{ { "r13", "r13d", "r13w", "r13b" }, WORD_OF(unnamed[2]) },
-	{ { "r14", "r14d", "r14w", "r14b" }, WORD_OF(unnamed[1]) },
-	{ { "r15", "r15d", "r15w", "r15b" }, WORD_OF(unnamed[0]) },
+	{ { "r12", "r12d", "r12w", "r12b" }, WORD_OF(r12) },
+	{ { "r13", "r13d", "r13w", "r13b" }, WORD_OF(r13) },
+	{ { "r14", "r14d", "r14w", "r14b" }, WORD_OF(r14) },
+	{ { "r15", "r15d", "r15w", "r15b" }, WORD_OF(r15) },
 };
 
 /* Moves *at behind the register's name, of which any size will do. */

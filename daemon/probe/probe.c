@@ -140,11 +140,28 @@ uint64_t probe_sample_ns(const struct probe *probe)
 	return probe->bss->settings.sample_ns;
 }
 
-void probe_place_python(struct probe *probe, uint32_t pid, const struct probe_python *python)
+void probe_place_python(struct probe *probe, uint32_t pid, const struct ts_python *python)
 {
 	bpf_map_update_elem(probe->map[BROKER_PYTHONS], &pid, python, BPF_ANY);
 	__sync_synchronize();
 	probe->bss->settings.generation++;
+}
+
+bool probe_python(const struct probe *probe, uint32_t pid, struct ts_python *ret)
+{
+	return bpf_map_lookup_elem(probe->map[BROKER_PYTHONS], &pid, ret) == 0;
+}
+
+void probe_walks(const struct probe *probe, struct probe_walks *ret)
+{
+	const struct probe_settings *settings = &probe->bss->settings;
+
+	*ret = (struct probe_walks){
+		.by_rules = settings->unwind,
+		.autograd = settings->autograd,
+		.depth = settings->stack_depth,
+		.python_depth = settings->python_depth,
+	};
 }
 
 struct rule_slot *probe_rules(struct probe *probe)
@@ -152,7 +169,7 @@ struct rule_slot *probe_rules(struct probe *probe)
 	return probe->bss->rules;
 }
 
-void probe_forget_rules(struct probe *probe, uint32_t pid)
+uint32_t probe_forget_rules(struct probe *probe, uint32_t pid)
 {
 	uint32_t count = ++probe->mappings;
 
@@ -161,6 +178,7 @@ void probe_forget_rules(struct probe *probe, uint32_t pid)
 		probe->bss->settings.rule_epoch++;
 	__sync_synchronize();
 	probe->bss->settings.generation++;
+	return count;
 }
 
 bool probe_add_stack(struct probe *probe, uint64_t id)

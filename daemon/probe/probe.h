@@ -68,14 +68,22 @@ void probe_configure(struct probe *probe, const struct probe_config *config);
 int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice);
 
 /* Where the Python of a process has its frames. Forgotten when it ends or runs another program. */
-void probe_place_python(struct probe *probe, uint32_t pid, const struct probe_python *python);
+void probe_place_python(struct probe *probe, uint32_t pid, const struct ts_python *python);
+bool probe_python(const struct probe *probe, uint32_t pid, struct ts_python *ret);
+
+/* How stacks are walked now. */
+struct probe_walks {
+	bool by_rules, autograd;
+	uint32_t depth, python_depth;
+};
+void probe_walks(const struct probe *probe, struct probe_walks *ret);
 
 /* Memory that the programs read rules from, RULE_SLOTS. */
 struct rule_slot *probe_rules(struct probe *probe);
 /* Of the sets that are used: all, or in tests as few as TRACESMITH_RULE_SETS, a power of two. */
 uint32_t probe_rule_mask(const struct probe *probe);
-/* All rules of a process are void. */
-void probe_forget_rules(struct probe *probe, uint32_t pid);
+/* All rules of a process are void. Returns their next epoch. */
+uint32_t probe_forget_rules(struct probe *probe, uint32_t pid);
 /* A stack is known that the programs have not sent. False: they have. */
 bool probe_add_stack(struct probe *probe, uint64_t id);
 void probe_go_on(struct probe *probe);

@@ -45,7 +45,7 @@ struct library {
 
 struct search {
 	struct peek *peek;
-	struct probe_autograd *ret;
+	struct ts_autograd *ret;
 	uint32_t mappings;
 	int outcome;
 };
@@ -234,9 +234,9 @@ static int find_node(const struct library *library, uint32_t *ret_module, uint32
 	return r;
 }
 
-static int look_at(const struct library *library, struct probe_autograd *ret)
+static int look_at(const struct library *library, struct ts_autograd *ret)
 {
-	struct probe_autograd found = { 0 };
+	struct ts_autograd found = { 0 };
 	uint32_t of_node = 0, of_thread = 0;
 	Elf64_Sym symbol;
 	int r = find_variable(library, NEXT_NUMBER, &found.module, &found.next);
@@ -278,7 +278,7 @@ static int on_mapping(void *data, const struct maps_record *record)
 	return 1;
 }
 
-int autograd_find(uint32_t pid, struct peek *peek, struct probe_autograd *ret)
+int autograd_find(uint32_t pid, struct peek *peek, struct ts_autograd *ret)
 {
 	struct search search = { .peek = peek, .ret = ret, .outcome = -ENOENT };
 	int r = maps_proc_mappings(pid, on_mapping, &search);

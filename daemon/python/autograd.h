@@ -26,6 +26,6 @@ int autograd_read_code(const uint8_t *code, size_t size, uint64_t at, struct aut
 
 /* -ENOENT: there is no PyTorch in the process, or one whose code looks otherwise. Else as
  * peek_bytes. */
-int autograd_find(uint32_t pid, struct peek *peek, struct probe_autograd *ret);
+int autograd_find(uint32_t pid, struct peek *peek, struct ts_autograd *ret);
 
 #endif

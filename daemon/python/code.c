@@ -173,7 +173,7 @@ int codes_get(struct codes *codes, const struct text_source *source, uint64_t ty
 
 uint32_t code_check_at(const struct layout *layout)
 {
-	const uint32_t size = PROBE_PYTHON_CHECK * sizeof(uint64_t);
+	const uint32_t size = TS_PYTHON_CHECK * sizeof(uint64_t);
 	uint32_t end = layout->code.lines + sizeof(uint64_t);
 
 	return end > size ? end - size : 0;
@@ -183,7 +183,7 @@ int codes_get_checked(struct codes *codes, const struct text_source *source, uin
 		      const struct ts_python_frame *frame, const struct code **ret)
 {
 	const struct map_key key = { frame->code, frame->check | CHECKED };
-	__u64 word[PROBE_PYTHON_CHECK];
+	__u64 word[TS_PYTHON_CHECK];
 	int r;
 
 	*ret = map_get(&codes->map, key);
@@ -193,7 +193,7 @@ int codes_get_checked(struct codes *codes, const struct text_source *source, uin
 	if (r == 0)
 		r = peek_bytes(source->peek, frame->code + code_check_at(source->layout), word,
 			       sizeof(word));
-	if (r == 0 && probe_python_check(word) != frame->check)
+	if (r == 0 && stack_hash_code(word) != frame->check)
 		r = -ESTALE;
 	return r < 0 ? r : map_put(&codes->map, key, (void *)*ret);
 }

@@ -40,7 +40,7 @@ struct codes {
 int codes_get(struct codes *codes, const struct text_source *source, uint64_t type,
 	      uint64_t address, const struct code **ret);
 /* What tells code objects of the same address apart, up to the table of lines: so many bytes into
- * one are the words for probe_python_check(). */
+ * one are the words for stack_hash_code(). */
 uint32_t code_check_at(const struct layout *layout);
 /* The one that had this check. Its memory is not looked at again if it is known. -ESTALE: it is
  * gone; else as codes_get. */

@@ -67,12 +67,12 @@ static bool take_word(uint32_t offset, uint8_t *ret, uint8_t *size)
 	return offset < LAYOUT_FRAME_SIZE;
 }
 
-static bool take_frame(const struct layout *layout, struct probe_python *ret)
+static bool take_frame(const struct layout *layout, struct ts_python *ret)
 {
 	static const uint8_t marks[] = {
-		[LAYOUT_ALL_ENTER] = PROBE_PYTHON_ALL,
-		[LAYOUT_ENTRY_FLAG] = PROBE_PYTHON_ENTERED,
-		[LAYOUT_ENTRY_FRAME] = PROBE_PYTHON_SHIMS,
+		[LAYOUT_ALL_ENTER] = TS_PYTHON_ALL,
+		[LAYOUT_ENTRY_FLAG] = TS_PYTHON_ENTERED,
+		[LAYOUT_ENTRY_FRAME] = TS_PYTHON_SHIMS,
 	};
 	uint32_t mark =
 		layout->entries == LAYOUT_ENTRY_FLAG ? layout->frame.entry : layout->frame.owner;
@@ -87,10 +87,10 @@ static bool take_frame(const struct layout *layout, struct probe_python *ret)
 	       layout->frame.previous % WORD == 0 && layout->frame.position % WORD == 0;
 }
 
-int place_find(const struct find *find, struct peek *peek, struct probe_python *ret)
+int place_find(const struct find *find, struct peek *peek, struct ts_python *ret)
 {
 	const struct layout *layout = &find->layout;
-	struct probe_python place = {
+	struct ts_python place = {
 		.frame = layout->thread.frame,
 		.indirect = layout->indirect,
 		.check = (uint16_t)code_check_at(layout),
@@ -98,7 +98,7 @@ int place_find(const struct find *find, struct peek *peek, struct probe_python *
 	};
 	int r;
 
-	_Static_assert(PROBE_PYTHON_DIRECT == LAYOUT_NO_OFFSET, "the same");
+	_Static_assert(TS_PYTHON_DIRECT == LAYOUT_NO_OFFSET, "the same");
 	if (!take_frame(layout, &place))
 		return -EBADMSG;
 	r = find_any_state(find, peek, &place.state);

@@ -7,6 +7,6 @@
 
 /* All but started_ticks. -ENOENT: no thread has its state where the C library keeps what belongs to
  * a key; -EBADMSG: the interpreter's structures cannot be as it says. Else as peek_bytes. */
-int place_find(const struct find *find, struct peek *peek, struct probe_python *ret);
+int place_find(const struct find *find, struct peek *peek, struct ts_python *ret);
 
 #endif

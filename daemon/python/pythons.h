@@ -27,7 +27,7 @@ struct pythons_name {
  * take the descriptor; -1: that is not known. */
 struct pythons_found {
 	uint32_t pid, user;
-	struct probe_python place;
+	struct ts_python place;
 	int file;
 	uint64_t freeing;
 };

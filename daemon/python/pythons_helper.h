@@ -24,7 +24,7 @@ struct pythons_order {
 
 /* With the file in which it frees code objects, at `freeing` in it; no file: that is not known. */
 struct pythons_place {
-	struct probe_python place;
+	struct ts_python place;
 	uint64_t freeing;
 };
 

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bpf/rule.h"
 #include "daemon/limits.h"
+#include "proto/rule.h"
 
 struct frames_segment {
 	uint64_t address, offset, size; /* in memory; in the file */

@@ -2,8 +2,8 @@
 #ifndef TS_UNWIND_PROGRAM_H
 #define TS_UNWIND_PROGRAM_H
 
-#include "bpf/rule.h"
 #include "daemon/unwind/cursor.h"
+#include "proto/rule.h"
 
 enum saved_kind {
 	SAVED_SAME,	 /* unchanged, or nothing is said */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bpf/rule.h"
+#include "proto/rule.h"
 
 struct rules {
 	struct rule_slot *slot; /* RULE_SLOTS, in sets of two */

@@ -38,8 +38,8 @@ static inline void unwound_begin(struct unwound *unwound, const struct probe_mis
 /* And after it. */
 static inline void unwound_end(struct unwound *unwound, uint64_t seed)
 {
-	unwound->id = probe_stack_id(seed, unwound->frame, unwound->count, unwound->end);
-	unwound->id = probe_python_id(unwound->id, unwound->python, unwound->python_count);
+	unwound->id = stack_id_of(seed, unwound->frame, unwound->count, unwound->end);
+	unwound->id = stack_id_with_python(unwound->id, unwound->python, unwound->python_count);
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bpf/rule.h"
+#include "proto/rule.h"
 
 struct walk_registers {
 	uint64_t pc, sp, bp;

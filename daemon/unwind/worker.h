@@ -18,7 +18,8 @@
 struct worker;
 
 struct worker_rule {
-	uint64_t key;
+	uint64_t key, pc;
+	bool returned; /* pc is a return address */
 	struct rule rule;
 };
 

@@ -239,7 +239,7 @@ static void seed_names(const char *directory)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	struct procfs_process described;
-	char place[2 + sizeof(struct probe_python)] = { sizeof(struct probe_python) };
+	char place[2 + sizeof(struct ts_python)] = { sizeof(struct ts_python) };
 	const char *directory = getenv("TS_FUZZ_SEEDS");
 
 	log_set_level(LOG_LEVEL_ERROR);

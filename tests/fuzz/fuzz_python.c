@@ -122,7 +122,7 @@ static void read_interpreter(const struct find *find)
 	struct text_source source = { &peek, &find->layout, find->text_type };
 	struct ts_python_frame frame = { .code = CODE(0), .position = CODE(0) + 192 };
 	struct python_snapshot snapshot = { 0 };
-	struct probe_python place;
+	struct ts_python place;
 	struct python_frame named;
 	char value[VALUE_SIZE];
 	const uint32_t tid = TID;

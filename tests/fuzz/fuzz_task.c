@@ -140,6 +140,28 @@ uint64_t probe_sample_ns(const struct probe *probe)
 	return 1000;
 }
 
+int inject_walk(struct inject *inject, uint32_t pid, int fd)
+{
+	return 0;
+}
+
+uint32_t probe_forget_rules(struct probe *probe, uint32_t pid)
+{
+	static uint32_t epoch;
+
+	return ++epoch;
+}
+
+bool probe_python(const struct probe *probe, uint32_t pid, struct ts_python *ret)
+{
+	return false;
+}
+
+void probe_walks(const struct probe *probe, struct probe_walks *ret)
+{
+	*ret = (struct probe_walks){ .by_rules = true, .depth = TS_STACK_FRAMES_MAX };
+}
+
 int probe_choose_stacks(struct probe *probe, uint32_t pid, enum probe_choice choice)
 {
 	return 0;

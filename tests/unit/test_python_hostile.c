@@ -168,10 +168,10 @@ static void test_another_code_at_the_same_address(void **state)
 static struct ts_python_frame frame_in(uint64_t code)
 {
 	struct ts_python_frame frame = { .code = code, .position = code + 192 };
-	__u64 word[PROBE_PYTHON_CHECK];
+	__u64 word[TS_PYTHON_CHECK];
 
 	memcpy(word, memory.bytes + (code - BASE) + 56, sizeof(word));
-	frame.check = probe_python_check(word);
+	frame.check = stack_hash_code(word);
 	return frame;
 }
 
@@ -211,7 +211,7 @@ static void test_a_frame_of_the_programs_has_the_name_of_its_code(void **state)
 	assert_int_equal(python_name(python, &frame, &named), 1);
 }
 
-static int place(struct probe_python *ret)
+static int place(struct ts_python *ret)
 {
 	struct peek peek = { .read = read_memory, .data = &memory };
 	int r;
@@ -225,7 +225,7 @@ static int place(struct probe_python *ret)
 
 static void test_the_place_of_a_threads_state_is_found_by_its_value(void **state)
 {
-	struct probe_python found;
+	struct ts_python found;
 
 	put(THREAD + 136, PTHREAD);
 	assert_int_equal(place(&found), -ENOENT);

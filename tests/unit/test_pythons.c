@@ -70,9 +70,9 @@ void python_renew(struct python *python)
 {
 }
 
-int place_find(const struct find *find, struct peek *peek, struct probe_python *ret)
+int place_find(const struct find *find, struct peek *peek, struct ts_python *ret)
 {
-	*ret = (struct probe_python){ .state = PLACE, .size = 1 };
+	*ret = (struct ts_python){ .state = PLACE, .size = 1 };
 	return 0;
 }
 
@@ -86,7 +86,7 @@ int freeing_find(uint32_t pid, const struct find *find, struct peek *peek, int *
 	return 0;
 }
 
-int autograd_find(uint32_t pid, struct peek *peek, struct probe_autograd *ret)
+int autograd_find(uint32_t pid, struct peek *peek, struct ts_autograd *ret)
 {
 	if (!world.torch)
 		return -ENOENT;
@@ -185,7 +185,7 @@ static void help(void)
 static struct office {
 	struct pythons *pythons;
 	uint32_t found, answers;
-	struct probe_python place;
+	struct ts_python place;
 	int file;
 	uint64_t freeing;
 	struct {

@@ -1,0 +1,37 @@
+/* known.h: what is known of the stacks of a process whose library reports all its calls with stacks
+ * (proto/walk.h): the rules that it may walk by, and the ids that it may come to.
+ *
+ * A process can only name stacks of its own that the kernel's programs have sent.
+ */
+#ifndef TS_EXACT_KNOWN_H
+#define TS_EXACT_KNOWN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/walk.h"
+
+struct known;
+
+/* `shares`: with the library; else only ids are known. */
+int known_new(bool shares, struct known **ret);
+/* Takes NULL, as all here do. */
+struct known *known_free(struct known *known);
+/* The descriptor for the library, -1: none. */
+int known_fd(const struct known *known);
+void known_set_depth(struct known *known, uint32_t depth, uint32_t python_depth);
+
+/* From then on all rules and ids are void. `epoch`: which those of after that have. */
+void known_forget(struct known *known, uint32_t epoch, uint64_t time_ns);
+/* A rule of an epoch, for a return address; `seed`: of the ids. */
+void known_add_rule(struct known *known, uint32_t epoch, uint64_t seed, uint64_t address,
+		    struct rule rule);
+void known_add_id(struct known *known, uint64_t id);
+/* Where its Python is. `frames`: the kernel's programs have walked those of a thread to their end.
+ */
+void known_add_python(struct known *known, const struct ts_python *python, bool frames);
+
+/* Whether a call at that time may have that stack. */
+bool known_has(const struct known *known, uint64_t id, uint64_t time_ns);
+
+#endif

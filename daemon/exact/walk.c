@@ -1,0 +1,159 @@
+/* Walk: what the library of a session is told of stacks, so that it need not go through the stub
+ * for each; and whether what it says of them can be so. */
+#include "core/base/cleanup.h"
+#include "core/base/log.h"
+#include "core/base/time.h"
+#include "daemon/exact/internal.h"
+
+#define AGE_MAX_NS (10ull * NS_PER_S)
+
+/* Rules are only told as they are learned: so all begin anew. */
+static void walk_begin(struct session *session)
+{
+	struct probe *probe = session->exact->parts.probe;
+	struct known *known = session->light.known;
+	struct probe_walks walks;
+
+	probe_walks(probe, &walks);
+	known_set_depth(known, walks.depth, walks.python_depth);
+	known_forget(known, probe_forget_rules(probe, session->pid), uv_hrtime());
+	exact_python_placed(session->exact, session->pid);
+	if (inject_walk(session->exact->inject, session->pid, known_fd(known)) < 0)
+		log_debug("Process %u could not be told how its stacks are walked", session->pid);
+}
+
+void light_share(struct session *session)
+{
+	struct light_session *light = &session->light;
+	struct probe_walks walks;
+	int r;
+
+	if (light->known)
+		return;
+	probe_walks(session->exact->parts.probe, &walks);
+	r = known_new(walks.by_rules, &light->known);
+	/* Each goes through the stub then, as if none was known. */
+	if (r < 0)
+		log_warning_errno(r, "Stacks of process %u cost it more than they need to",
+				  session->pid);
+	else if (walks.by_rules)
+		walk_begin(session);
+}
+
+static struct known *known_of(const struct exact *exact, uint32_t pid)
+{
+	const struct session *session = exact && exact->lights ? session_find(exact, pid) : NULL;
+
+	return session ? session->light.known : NULL;
+}
+
+static void python_add(struct exact *exact, uint32_t pid, bool frames)
+{
+	struct known *known = known_of(exact, pid);
+	struct probe_walks walks;
+	struct ts_python python;
+
+	if (!known || !probe_python(exact->parts.probe, pid, &python))
+		return;
+	probe_walks(exact->parts.probe, &walks);
+	if (!walks.autograd)
+		python.autograd.module = 0;
+	known_add_python(known, &python, frames);
+}
+
+void exact_python_placed(struct exact *exact, uint32_t pid)
+{
+	python_add(exact, pid, false);
+}
+
+/* What the kernel could read to its end, the thread itself can. */
+void exact_stack_walked(struct exact *exact, uint32_t pid, const struct ts_stack *stack)
+{
+	const struct ts_python_frame *frame =
+		(const struct ts_python_frame *)&stack->frame[TS_STACK_FRAMES_MAX];
+
+	if (stack->python_count && !(frame[stack->python_count - 1].position & TS_PYTHON_CUT))
+		python_add(exact, pid, true);
+}
+
+void exact_rule_learned(struct exact *exact, const struct exact_rule *learned)
+{
+	known_add_rule(known_of(exact, learned->pid), learned->epoch, learned->seed,
+		       learned->address, learned->rule);
+}
+
+void exact_rules_void(struct exact *exact, uint32_t pid, uint32_t epoch, uint64_t time_ns)
+{
+	known_forget(known_of(exact, pid), epoch, time_ns);
+}
+
+bool exact_stack_told(struct exact *exact, const struct ts_event *event)
+{
+	struct known *known = known_of(exact, event->tgid);
+
+	if (!known)
+		return true;
+	if (event->kind == TS_EVENT_API)
+		known_add_id(known, event->stack_id);
+	return event->kind != TS_EVENT_BACKWARD ||
+	       known_has(known, event->backward.forward, event->start_ns);
+}
+
+static bool time_is_ok(uint64_t time_ns)
+{
+	uint64_t now_ns = uv_hrtime();
+
+	return time_ns <= now_ns && now_ns - time_ns <= AGE_MAX_NS;
+}
+
+static bool admit_backward(struct session *session, const struct ts_event *event,
+			   struct ts_event *ret)
+{
+	const struct ts_backward *backward = &event->backward;
+	struct known *known = session->light.known;
+	uint64_t id = stack_id_backward(backward->stack, backward->forward, backward->passed);
+
+	if (!known_has(known, backward->stack, event->start_ns) || event->stack_id != id ||
+	    !known_has(known, backward->forward, event->start_ns) || backward->passed > 1)
+		return false;
+	known_add_id(known, id);
+	*ret = *event;
+	return true;
+}
+
+static void lose_stack(struct session *session, struct ts_event *event)
+{
+	const struct core_process *process =
+		core_process_by_pid(session->exact->parts.core, session->pid);
+	const struct core_loss loss = {
+		.start_ns = event->start_ns,
+		.end_ns = event->start_ns,
+		.process = process ? process->id : 0,
+		.reason = LOSS_STACK,
+		.count = 1,
+	};
+
+	event->stack_id = 0;
+	event->flags |= TS_EVENT_STACK_LOST;
+	core_lose(session->exact->parts.core, &loss);
+}
+
+bool light_admit(struct session *session, const struct ts_event *event, struct ts_event *ret)
+{
+	struct light_session *light = &session->light;
+
+	if (!session->settings.light || !event->ns_tid || !time_is_ok(event->start_ns) ||
+	    event->flags & TS_EVENT_STACK_LOST)
+		return false;
+	if (event->kind == TS_EVENT_BACKWARD)
+		return admit_backward(session, event, ret);
+	if (event->kind != TS_EVENT_API)
+		return false;
+	*ret = *event;
+	ret->tid = event->ns_tid;
+	if (light->foreign)
+		ret->tid = threads_find(&light->threads, session->pid, event->ns_tid, uv_hrtime());
+	if (event->stack_id && !known_has(light->known, event->stack_id, event->start_ns))
+		lose_stack(session, ret);
+	return true;
+}

@@ -1,0 +1,108 @@
+/* walk.h: knows the stack of a call from inside, by what the daemon shares (proto/walk.h).
+ *
+ * On the program's thread, in its call: so nothing is read that could not be there. Of the stack
+ * that is what lies between the call's own frame and the top of the thread's own stack; of Python,
+ * the frames of the main thread while the interpreter is initialized, since only the main thread
+ * ends it, and what these lead to. Whatever does not fit is left to the kernel's walk, which may
+ * fail.
+ */
+#ifndef TS_INJECT_WALK_H
+#define TS_INJECT_WALK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/event.h"
+#include "proto/light.h"
+#include "proto/walk.h"
+
+/* What our thread finds out for the others. */
+struct walk_place {
+	/* Where glibc's struct pthread has the lowest address of the thread's stack, and its size;
+	 * 0: not known. */
+	uint32_t block, size;
+	/* The main thread's stack, as far as it had grown; 0: not known. */
+	uint64_t main_low, main_top;
+	uint32_t main_tid;
+	uint32_t grown; /* it has come below that since */
+	/* Of Python, all 0 where the program is none. */
+	int (*initialized)(void);
+	uint64_t code_type;
+	uint32_t type_at;	       /* in an object */
+	uint32_t is_main;	       /* 1: the program's main thread runs the interpreter */
+	uint64_t code_start, code_end; /* of the interpreter */
+};
+
+/* On our thread. */
+void walk_find_place(struct walk_place *ret);
+/* The main thread's stack has grown. */
+void walk_find_low(struct walk_place *place);
+
+#define WALK_NODES   16384
+#define WALK_THREADS 256
+
+/* Of a thread that makes nodes; whoever has its place next starts anew. */
+struct walk_thread {
+	uint64_t block; /* the library's variables */
+	uint64_t next;	/* the number that its next node gets, as of its last call */
+	uint32_t tid;
+	uint32_t reserved;
+	uint8_t apart[40]; /* one line each */
+};
+
+/* Whose launch in the forward pass has which stack. */
+struct walk_node {
+	uint64_t key;	/* 0: none */
+	uint64_t stack; /* 0: the kernel's programs have it */
+	uint64_t passed;
+};
+
+/* Of the process. */
+struct walker {
+	const struct ts_walk *shared; /* NULL: nothing is */
+	uint32_t proven;	      /* 1: a node was found where one is said to be */
+	struct walk_place place;
+	struct walk_thread thread[WALK_THREADS];
+	struct walk_node node[WALK_NODES];
+};
+
+/* What a call is to PyTorch's autograd: enum ts_stub_role, and what goes with it. */
+struct walk_role {
+	uint64_t role, word[3];
+};
+
+/* Of a call: all 0 but the role, if it cannot be known. */
+struct walked {
+	uint64_t stack; /* its own */
+	uint64_t id;	/* and with that of the forward pass, if it is of the backward pass */
+	bool is_new;	/* the daemon does not know that id yet */
+	struct walk_role role;
+};
+
+/* walk.c. `saved` as the hook has it. */
+void walk_call(struct walker *walker, const struct ts_light_call *call, const uint64_t *saved,
+	       uint32_t tid, struct walked *ret);
+
+/* walk_python.c: adds the frames of Python to an id; false: they cannot be known. `interpreter`:
+ * some of the native frames are its own. */
+bool walk_python(const struct walker *walker, uint32_t tid, bool interpreter, uint64_t *id);
+
+/* walk_node.c */
+struct walk_role walk_role(struct walker *walker, uint32_t tid);
+/* With the call's stack, 0: it is not known here. */
+void walk_keep(struct walker *walker, const struct walk_role *role, uint64_t stack);
+
+static inline uint64_t walk_thread_pointer(void)
+{
+	uint64_t base;
+
+	__asm__("movq %%fs:0x10,%0" : "=r"(base)); /* glibc: it points to itself */
+	return base;
+}
+
+static inline uint64_t walk_load(uint64_t address)
+{
+	return *(const volatile uint64_t *)address;
+}
+
+#endif

@@ -1,0 +1,131 @@
+/* Walk, place: what our thread finds out of the process before the others walk: where stacks end,
+ * and whether the main thread runs a Python. */
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "inject/walk.h"
+
+#define DESCRIPTOR_BYTES 0x900 /* of glibc's struct pthread, at least */
+#define LINE_SIZE	 512
+#define START_STACK	 28 /* field of /proc/self/stat */
+#define TYPE_AT		 8  /* of an object of Python, and without the GIL */
+#define TYPE_AT_FREE	 24
+
+/* Both words stand side by side. Ours is known, and that of other threads is at the same place. */
+static void find_block(struct walk_place *place)
+{
+	uint64_t base = walk_thread_pointer(), here = (uint64_t)&base, top, block, size;
+	pthread_attr_t attr;
+	void *low = NULL;
+	size_t bytes = 0;
+
+	if (pthread_getattr_np(pthread_self(), &attr) != 0)
+		return;
+	pthread_attr_getstack(&attr, &low, &bytes);
+	pthread_attr_destroy(&attr);
+	top = (uint64_t)low + bytes;
+	for (uint32_t at = 0; at + 16 <= DESCRIPTOR_BYTES; at += 8) {
+		block = walk_load(base + at);
+		size = walk_load(base + at + 8);
+		if (block >= here || size > top || block + size != top || base - block > size)
+			continue;
+		place->block = at;
+		place->size = at + 8;
+		return;
+	}
+}
+
+void walk_find_low(struct walk_place *place)
+{
+	char line[LINE_SIZE];
+	uint64_t start, end;
+	FILE *maps = fopen("/proc/self/maps", "re");
+
+	while (maps && fgets(line, sizeof(line), maps))
+		if (strstr(line, "[stack]") &&
+		    sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2)
+			__atomic_store_n(&place->main_low, start, __ATOMIC_RELEASE);
+	if (maps)
+		fclose(maps);
+}
+
+/* Where the kernel has put its own part. */
+static uint64_t main_top(void)
+{
+	char text[1024], *at = NULL;
+	uint64_t top = 0;
+	FILE *stat = fopen("/proc/self/stat", "re");
+
+	if (!stat)
+		return 0;
+	if (fgets(text, sizeof(text), stat))
+		at = strrchr(text, ')');
+	for (int field = 2; at && field < START_STACK; field++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		sscanf(at, " %" SCNu64, &top);
+	fclose(stat);
+	return top;
+}
+
+static int on_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct walk_place *place = data;
+	uint64_t address = (uint64_t)place->initialized;
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		uint64_t start = info->dlpi_addr + header->p_vaddr;
+
+		if (header->p_type != PT_LOAD || address < start ||
+		    address - start >= header->p_memsz)
+			continue;
+		place->code_start = start;
+		place->code_end = start + header->p_memsz;
+		return 1;
+	}
+	return 0;
+}
+
+/* Its main thread ends the interpreter then, after the last frame. */
+static bool program_is_python(void)
+{
+	char path[LINE_SIZE], *name;
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (length <= 0)
+		return false;
+	path[length] = '\0';
+	name = strrchr(path, '/');
+	return name && strncmp(name + 1, "python", 6) == 0;
+}
+
+static void find_python(struct walk_place *place)
+{
+	uint64_t type = (uint64_t)dlsym(RTLD_DEFAULT, "PyCode_Type");
+	uint64_t type_of_types = (uint64_t)dlsym(RTLD_DEFAULT, "PyType_Type");
+
+	*(void **)&place->initialized = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
+	if (!type || !type_of_types || !place->initialized)
+		return;
+	dl_iterate_phdr(on_object, place);
+	place->code_type = type;
+	if (walk_load(type + TYPE_AT) == type_of_types)
+		place->type_at = TYPE_AT;
+	else if (walk_load(type + TYPE_AT_FREE) == type_of_types)
+		place->type_at = TYPE_AT_FREE;
+	place->is_main = place->type_at && place->code_start && program_is_python();
+}
+
+void walk_find_place(struct walk_place *ret)
+{
+	*ret = (struct walk_place){ .main_tid = (uint32_t)getpid(), .main_top = main_top() };
+	find_block(ret);
+	walk_find_low(ret);
+	find_python(ret);
+}
