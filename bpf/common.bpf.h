@@ -129,6 +129,7 @@ struct thread {
 	struct ts_event call[PROBE_DEPTH_MAX];
 	__u64 call_sp[PROBE_DEPTH_MAX]; /* stack pointer at its entry */
 	struct pt_regs copied;		/* of a call that our library reports, or at a note */
+	__u64 claimed;			/* its stack, as the library has it; 0: it does not say */
 	struct ts_event noted;		/* at a note */
 	__u64 given; /* the block that a framework's allocator last gave out; 0: a small one */
 	struct unwinding unwinding;

@@ -299,7 +299,9 @@ int inside(struct pt_regs *ctx)
 		autograd_look(thread);
 	else
 		autograd_told(thread, regs->r15, regs->r14, regs->r13, regs->r12);
+	thread->claimed = regs->orig_ax;
 	stack_id = stack_take(regs, thread, false, &stack_flags);
+	thread->claimed = 0;
 	walk_add(thread, PROBE_WALK_SAMPLED, began);
 	if (!stack_id) {
 		stack_flags = TS_EVENT_STACK_LOST;

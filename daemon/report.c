@@ -274,9 +274,11 @@ static void report_unwinding(struct daemon *daemon, const struct probe_stats *pr
 #undef X
 	};
 	struct unwinder_stats stats;
+	struct exact_stats exact;
 
 	if (!daemon->probe_config.unwind)
 		return;
+	exact_stats(daemon->exact, &exact);
 	unwinder_stats(daemon->unwinder, &stats);
 	status_number(builder, "unwinding", "stacks", false, (int64_t)stats.walks,
 		      "%lu, %lu of them through frame pointers", stats.walks, stats.linked);
@@ -298,6 +300,8 @@ static void report_unwinding(struct daemon *daemon, const struct probe_stats *pr
 		      (int64_t)probe->total.stacks_held,
 		      "%llu stacks were as the thread's last one, %llu wrongly so",
 		      probe->total.stacks_held, probe->total.stacks_wrong);
+	status_number(builder, "unwinding", "inside", false, (int64_t)exact.walked,
+		      "%lu stacks of light mode were known without the kernel", exact.walked);
 }
 
 static void report_python(struct daemon *daemon, struct status_builder *builder)

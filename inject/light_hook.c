@@ -126,8 +126,9 @@ __asm__(".pushsection .text\n"
 /* The stack is the caller's: neither our frames nor those of the code that called us are in it. */
 static __attribute__((noinline)) void report_with_stack(const struct ts_light_call *call,
 							const uint64_t *saved,
-							const struct walk_role *role)
+							const struct walked *walked)
 {
+	const struct walk_role *role = &walked->role;
 	const struct ts_registers entry = {
 		.r15 = role->role,
 		.r14 = role->word[0],
@@ -143,6 +144,7 @@ static __attribute__((noinline)) void report_with_stack(const struct ts_light_ca
 		.cx = saved[TS_LIGHT_RCX],
 		.r8 = saved[TS_LIGHT_R8],
 		.r9 = saved[TS_LIGHT_R9],
+		.walked = walked->found,
 	};
 
 	light_stub(&entry, call->fn | (uint32_t)call->flags << 16);
@@ -241,14 +243,14 @@ void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved)
 	if (tid == own_tid)
 		return;
 	/* As above: no loop. */
-	walked.stack = walked.id = 0;
+	walked.found = walked.stack = walked.id = 0;
 	walked.is_new = false;
 	walked.role.role = TS_STUB_UNKNOWN;
 	walked.role.word[0] = walked.role.word[1] = walked.role.word[2] = 0;
 	sampler = &gate->sampler[tid % LIGHT_SAMPLERS];
 	if (wants_stack(gate, sampler, call, saved) &&
 	    !knows_stack(gate, call, saved, tid, &walked)) {
-		report_with_stack(call, saved, &walked.role);
+		report_with_stack(call, saved, &walked);
 		return;
 	}
 	/* Not after its slot is claimed: who lost his processor in between would have a time later

@@ -111,13 +111,13 @@ void walk_call(struct walker *walker, const struct ts_light_call *call, const ui
 	struct walk_role *role = &ret->role;
 	uint64_t stack = 0;
 
-	ret->stack = ret->id = 0;
+	ret->found = ret->stack = ret->id = 0;
 	ret->is_new = false;
 	*role = walk_role(walker, tid);
 	if (__atomic_load_n(&shared->seed, __ATOMIC_ACQUIRE))
-		stack = walk_stack(walker, call, saved, tid);
-	if (stack && !walk_has_id(shared, stack))
-		stack = 0;
+		ret->found = walk_stack(walker, call, saved, tid);
+	if (ret->found && !shared->check && walk_has_id(shared, ret->found))
+		stack = ret->found;
 	walk_keep(walker, role, stack);
 	if (role->role == TS_STUB_BACKWARD) {
 		ret->id = stack_id_backward(stack, role->word[0], role->word[1]);

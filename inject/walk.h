@@ -71,8 +71,9 @@ struct walk_role {
 	uint64_t role, word[3];
 };
 
-/* Of a call: all 0 but the role, if it cannot be known. */
+/* Of a call: all 0 but the first and the role, if it cannot be known. */
 struct walked {
+	uint64_t found; /* where the walk led, whether it is known or not */
 	uint64_t stack; /* its own */
 	uint64_t id;	/* and with that of the forward pass, if it is of the backward pass */
 	bool is_new;	/* the daemon does not know that id yet */

@@ -76,10 +76,10 @@ enum ts_stub_role {
 
 /* The registers at the entry of a function, as the library's stub hands them to the probe that it
  * carries: in the order of the kernel's struct pt_regs for x86-64. But no function gets an argument
- * in r15 to r12: at the stub r15 is an enum ts_stub_role, and the others go with it. The rest is 0.
- */
+ * in r15 to r12: at the stub r15 is an enum ts_stub_role, and the others go with it; `walked` is
+ * the stack by the library's walk, 0: not known. The rest is 0. */
 struct ts_registers {
-	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, unused, ip, cs,
+	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, walked, ip, cs,
 		flags, sp, ss;
 };
 

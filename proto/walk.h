@@ -34,9 +34,11 @@ struct ts_walk_rule {
 struct ts_walk {
 	uint64_t seed; /* of the process's ids; 0: it is not known, and no stack can be */
 	uint32_t depth, python_depth;
+	uint32_t check; /* in tests: all go through the stub, which compares */
+	uint32_t unused;
 	/* Written once, its size last, and its module: 0 until then. */
 	struct ts_python python;
-	uint8_t reserved[4096 - 16 - sizeof(struct ts_python)];
+	uint8_t reserved[4096 - 24 - sizeof(struct ts_python)];
 	struct ts_walk_rule rule[TS_WALK_RULE_SETS][TS_WALK_RULE_WAYS];
 	uint64_t id[TS_WALK_ID_SETS][TS_WALK_ID_WAYS];
 };

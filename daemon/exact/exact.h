@@ -129,6 +129,7 @@ struct exact_stats {
 	uint32_t collecting, attached; /* processes; attached: not started by `tsctl run` */
 	uint32_t light;		       /* of the collecting */
 	uint64_t attaches, failed, detaches;
+	uint64_t walked; /* stacks, by libraries */
 	uint64_t longest_stop_ns;
 };
 void exact_stats(const struct exact *exact, struct exact_stats *ret);

@@ -87,12 +87,13 @@ int known_fd(const struct known *known)
 	return known ? known->fd : -1;
 }
 
-void known_set_depth(struct known *known, uint32_t depth, uint32_t python_depth)
+void known_set_depth(struct known *known, uint32_t depth, uint32_t python_depth, bool check)
 {
 	if (!known || !known->walk)
 		return;
 	__atomic_store_n(&known->walk->depth, depth, __ATOMIC_RELAXED);
 	__atomic_store_n(&known->walk->python_depth, python_depth, __ATOMIC_RELAXED);
+	__atomic_store_n(&known->walk->check, check, __ATOMIC_RELAXED);
 }
 
 static void known_empty(struct ts_walk *walk)

@@ -19,7 +19,7 @@ int known_new(bool shares, struct known **ret);
 struct known *known_free(struct known *known);
 /* The descriptor for the library, -1: none. */
 int known_fd(const struct known *known);
-void known_set_depth(struct known *known, uint32_t depth, uint32_t python_depth);
+void known_set_depth(struct known *known, uint32_t depth, uint32_t python_depth, bool check);
 
 /* From then on all rules and ids are void. `epoch`: which those of after that have. */
 void known_forget(struct known *known, uint32_t epoch, uint64_t time_ns);

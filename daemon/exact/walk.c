@@ -15,7 +15,7 @@ static void walk_begin(struct session *session)
 	struct probe_walks walks;
 
 	probe_walks(probe, &walks);
-	known_set_depth(known, walks.depth, walks.python_depth);
+	known_set_depth(known, walks.depth, walks.python_depth, walks.check);
 	known_forget(known, probe_forget_rules(probe, session->pid), uv_hrtime());
 	exact_python_placed(session->exact, session->pid);
 	if (inject_walk(session->exact->inject, session->pid, known_fd(known)) < 0)
@@ -153,7 +153,11 @@ bool light_admit(struct session *session, const struct ts_event *event, struct t
 	ret->tid = event->ns_tid;
 	if (light->foreign)
 		ret->tid = threads_find(&light->threads, session->pid, event->ns_tid, uv_hrtime());
-	if (event->stack_id && !known_has(light->known, event->stack_id, event->start_ns))
+	if (!event->stack_id)
+		return true;
+	if (known_has(light->known, event->stack_id, event->start_ns))
+		session->exact->stats.walked++;
+	else
 		lose_stack(session, ret);
 	return true;
 }

@@ -159,6 +159,7 @@ void probe_walks(const struct probe *probe, struct probe_walks *ret)
 	*ret = (struct probe_walks){
 		.by_rules = settings->unwind,
 		.autograd = settings->autograd,
+		.check = settings->check_walks,
 		.depth = settings->stack_depth,
 		.python_depth = settings->python_depth,
 	};

@@ -74,6 +74,7 @@ bool probe_python(const struct probe *probe, uint32_t pid, struct ts_python *ret
 /* How stacks are walked now. */
 struct probe_walks {
 	bool by_rules, autograd;
+	bool check; /* in tests: each is walked twice */
 	uint32_t depth, python_depth;
 };
 void probe_walks(const struct probe *probe, struct probe_walks *ret);
