@@ -75,7 +75,7 @@ class Daemon:
 
     running = []
 
-    def __init__(self, programs, settings=""):
+    def __init__(self, programs, settings="", **environment):
         self.programs = programs
         self.directory = tempfile.mkdtemp(prefix="tracesmith-gpu-")
         self.socket = os.path.join(self.directory, "control.sock")
@@ -86,7 +86,7 @@ class Daemon:
         self.log = open(os.path.join(OUT, "daemon.log"), "a")
         self.process = subprocess.Popen(
             [os.path.join(programs, "tracesmithd"), "--config", config, "--socket", self.socket, "--state-dir",
-             self.directory], stdout=self.log, stderr=self.log)
+             self.directory], stdout=self.log, stderr=self.log, env=dict(os.environ, **environment))
         Daemon.running.append(self.process)
         wait_for("the daemon", lambda: self.process.poll() is None and self.ctl("status")[0] == 0)
 
@@ -112,6 +112,11 @@ class Daemon:
         if code:
             raise SystemExit(f"{text}: {err}")
         return json.loads(out)["rows"]
+
+    def configure(self, settings):
+        with open(os.path.join(self.directory, "conf"), "w") as file:
+            file.write(settings)
+        self.process.send_signal(signal.SIGHUP)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)

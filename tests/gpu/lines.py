@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""The line of Python behind each kernel of a PyTorch loop (train.py), in both tiers: of 100 steps, every kernel's stack must
-reach a line of the program (forward, optimizer) or a node of autograd (backward, which runs in a thread without Python), and
-nodes are to have the line of the forward pass that made them; `leaks` must name the line that keeps a tensor. Prints how stacks ended, and what each line and op cost.
+"""The line of Python behind each kernel of a PyTorch loop (train.py), in both tiers, and with `light = exact`, where the
+library walks the stacks itself: of 100 steps, every kernel's stack must reach a line of the program (forward, optimizer) or a
+node of autograd (backward, which runs in a thread without Python), and nodes are to have the line of the forward pass that
+made them; `leaks` must name the line that keeps a tensor. Prints how stacks ended, what each line and op cost, and whether
+the library's walks and the kernel's are the same.
 
 Usage: tests/gpu/lines.py [BUILD] (build/release), as root, with PyTorch; a minute. PROGRAM: another command.
 """
 import collections
+import json
 import os
 import statistics
 import sys
 import time
 
 import gpu
-from gpu import HERE, OUT, Program, check, wait_for
+from gpu import HERE, Program, check, wait_for
 
 BUILD = gpu.build(sys.argv)
 STEPS = int(os.environ.get("STEPS", "100"))
@@ -22,6 +25,9 @@ SOURCE = os.path.basename(PROGRAM[1])
 NODES = ("Backward", "AccumulateGrad", "autograd::Engine")
 ENOUGH = 1.0
 SHOWN = 5
+KNOWN = 0.9  # of its stacks, once they have been seen
+COMPARE_S = float(os.environ.get("COMPARE_S", "20"))
+SETTINGS = "[probe]\nbudget = none\ntrap_limit = none\nlaunch_stacks = 1000000000\n"
 PYTHON, BACKWARD = 1, 3
 
 
@@ -81,14 +87,53 @@ def examine(tier, daemon, program):
     return by_line
 
 
+def unwinding(daemon, name):
+    code, out, _ = daemon.ctl("status", "--json")
+    return next((row for row in json.loads(out)["rows"] if (row["section"], row["name"]) == ("unwinding", name)), None)
+
+
+def attach(daemon, program, *options):
+    code, out, err = daemon.ctl("attach", program.pid, "--stacks", "all", *options)
+    check("attached", code == 0, out + err)
+
+
+def examine_inside(daemon, program):
+    """Its library takes the stacks, but for the first ones of each kind."""
+    code, out, err = daemon.ctl("detach", program.pid)
+    check("detached", code == 0, out + err)
+    daemon.configure(SETTINGS + "light = exact\n")
+    time.sleep(1)
+    attach(daemon, program)
+    time.sleep(WARM_S)
+    before, first = unwinding(daemon, "inside")["number"], len(program.samples)
+    by_line = examine("exact tier, from inside", daemon, program)
+    walked, steps = unwinding(daemon, "inside")["number"] - before, len(program.samples) - first
+    launches = sum(by_line.values()) / STEPS
+    print(f"  the library knew {walked / steps:.1f} stacks a step of {launches:.1f}")
+    check("the library knows most of its stacks", walked / steps > KNOWN * launches)
+    daemon.show("cost", program.pid)
+
+
+def compare(program):
+    """Each stack is walked by the library and by the kernel."""
+    daemon = gpu.Daemon(BUILD, SETTINGS, TRACESMITH_CHECK_WALKS="1")
+    attach(daemon, program, "--light")
+    time.sleep(COMPARE_S)
+    held = unwinding(daemon, "held")
+    print(f"  compared for {COMPARE_S} s: {held['value']}")
+    check("the library's stacks are the kernel's", not held["warning"])
+    daemon.show("detach", program.pid)
+    daemon.stop()
+
+
 def main():
     print(gpu.machine())
     program = Program(*PROGRAM)
-    daemon = gpu.Daemon(BUILD, "[probe]\nbudget = none\ntrap_limit = none\nlaunch_stacks = 1000000000\n")
+    daemon = gpu.Daemon(BUILD, SETTINGS)
     examine("probe tier", daemon, program)
-    code, out, err = daemon.ctl("attach", program.pid, "--stacks", "all")
-    check("attached", code == 0, out + err)
+    attach(daemon, program)
     examine("exact tier", daemon, program)
+    examine_inside(daemon, program)
     for arguments in (("launches", "--by", "line"), ("launches", "--by", "op"), ("kernels",), ("syncs",)):
         daemon.show("query", *arguments, "--pid", program.pid, "--since", "10s")
     daemon.show("stack", program.pid, "--native", "--threads")
@@ -98,11 +143,11 @@ def main():
     check("leaks names the program's line", any((place or "").find(SOURCE) >= 0 for place in places))
     daemon.show("query", "leaks", "--min-age", "5s", "--pid", program.pid)
     daemon.show("status")
-    check("the program ended well", program.stop() == 0)
+    daemon.show("detach", program.pid)
     daemon.stop()
-    print(f"\n{len(gpu.failures)} failed; logs in {OUT}")
-    return 1 if gpu.failures else 0
+    compare(program)
+    check("the program ended well", program.stop() == 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    gpu.run(main)

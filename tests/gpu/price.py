@@ -11,8 +11,8 @@ use of torch.profiler, what it leaves behind, and its second use, against turns 
 (CUDA graphs), empty (empty kernels back to back), threads (the same from 8 threads).
 
 States: within the default budget, watched whole, with an empty probe on each frequent function instead of ours, recorded
-in light mode, exactly, and exactly with the stack of each launch, and both of these also with `light = exact` (inside,
-inside_all: the probes of launches are not in the process); in train also by torch.profiler with CUDA, which takes CUPTI
+in light mode, and there with the stack of each launch (light_all), exactly, and exactly with the stack of each launch, and
+both of these also with `light = exact` (inside, inside_all: the probes of launches are not in the process); in train also by torch.profiler with CUDA, which takes CUPTI
 out after each turn, as TraceSmith does (TEARDOWN_CUPTI=1); then in longer turns `settled` and, PyTorch only, exactly with
 --budget 3%. `events`: how many of the probes a second reached the daemon; `told`: what `tsctl cost` said of the last turn,
 and what it foretold for whole and exact. In graph CUPTI stays, switched off, after the first exact turn, also in the
@@ -25,7 +25,6 @@ together take no longer, with fewer rounds if that is too little; STATES (those 
 import json
 import os
 import random
-import signal
 import statistics
 import sys
 import time
@@ -45,15 +44,15 @@ LONG_OFF_S = LONG_S / 4
 FRESH_S = 2
 LONG_SETTLE_S, LAST_S, PROFILE_S = 20, 8, 14  # until a price is known, the last one; torch.profiler
 SETTLE_S = 0.15  # after a switch
-IN_S = 1.5  # until it is in windows again, whose price is known
+IN_S = 1.5  # until it is in windows again, whose price is known; until its library knows its stacks
 LOW, HIGH = 1 / 8, 7 / 8  # quantiles of rounds
 # Tensors have a price of their own (tensors.py), and a process without a budget would pay it.
 SETTINGS = "[probe]\nbudget = 1%\ntensors = no\ntrap_limit = {}\nlight = {}\n"
-ATTACH = {"light": ("--light",), "stacks": ("--stacks", "all"), "inside_all": ("--stacks", "all"), "3%": ("--budget", "3%")}
-INSIDE = ("light", "inside", "inside_all")
+ATTACH = {"light": ("--light",), "light_all": ("--light", "--stacks", "all"), "stacks": ("--stacks", "all"), "inside_all": ("--stacks", "all"), "3%": ("--budget", "3%")}
+INSIDE = ("light", "light_all", "inside", "inside_all")
 TRIES = 20
 PROGRAMS = {  # title, unit, states, whether it is PyTorch, share of LIMIT_S
-    "train": ("PyTorch step", "ms", "default whole empty-probe light exact inside stacks inside_all profiler", True, 28),
+    "train": ("PyTorch step", "ms", "default whole empty-probe light light_all exact inside stacks inside_all profiler", True, 28),
     "fresh": ("", "", "", True, 12),
     "large": ("PyTorch step bound by the GPU", "ms", "default whole light exact", True, 24),
     "graph": ("PyTorch step as a CUDA graph", "ms", "default whole light exact", True, 22),
@@ -109,9 +108,7 @@ class Tracer:
         self.code = path, hot_functions(self.daemon, path)
 
     def configure(self, limit, light="request"):
-        with open(os.path.join(self.daemon.directory, "conf"), "w") as file:
-            file.write(SETTINGS.format(limit, light))
-        self.daemon.process.send_signal(signal.SIGHUP)
+        self.daemon.configure(SETTINGS.format(limit, light))
 
     def say(self, *arguments):
         code, out, err = self.daemon.ctl(*arguments)
@@ -179,7 +176,7 @@ class Tracer:
         self.say("budget", self.pid, "default" if state in ("default", "3%") else "none")
         if state not in ("default", "whole"):
             self.attach(state)
-        time.sleep(IN_S if state == "default" else SETTLE_S)
+        time.sleep(IN_S if state in ("default", "light_all", "inside_all") else SETTLE_S)
 
     def cost(self):
         code, out, _ = self.daemon.ctl("cost", self.pid, "--json")
