@@ -120,9 +120,8 @@ struct thread {
 	__u16 choice; /* enum probe_choice */
 	__u32 ns_tid;
 	__u32 depth;
-	__u32 own;		   /* a thread of the injected library */
-	__u32 epoch;		   /* how often the rules of its process have become void */
-	__u32 hits[THREAD_COUNTS]; /* not yet added to the process's */
+	__u32 own;					    /* a thread of the injected library */
+	__u32 hits[THREAD_COUNTS];			    /* not yet added to the process's */
 	__u32 walks[THREAD_COUNTS], walk_ns[THREAD_COUNTS]; /* likewise */
 	__u64 hits_ns;					    /* when that was last done */
 	__u64 entered, returned;			    /* cookies of the last runs */
@@ -151,16 +150,6 @@ struct thread {
 	struct known_codes codes;
 };
 
-struct process {
-	__u64 seed;
-	__u32 generation;
-	__u16 watched;
-	__u16 announced; /* so its EXEC and EXIT are reported, watched or not */
-	/* Stacks that may still be asked for, as of then. */
-	__u64 asked_ns;
-	__u64 may_ask;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 24);
@@ -184,7 +173,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
 	__type(key, __u32);
-	__type(value, struct process);
+	__type(value, struct probe_process);
 } processes SEC(".maps");
 
 /* By process; written by the daemon. */
@@ -196,13 +185,13 @@ struct {
 	__type(value, __u32);
 } choices SEC(".maps");
 
-/* How often the rules of a process have become void; written by the daemon. */
+/* Written by the daemon. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PROBE_CHOICES_MAX);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, struct probe_epochs);
 } mappings SEC(".maps");
 
 /* Of processes that run Python; written by the daemon. */

@@ -421,7 +421,7 @@ int process_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct process *process;
+	struct probe_process *process;
 
 	/* By the count below, two threads may both be the last one: each sends its own calls
 	 * first.
@@ -445,7 +445,7 @@ int process_exec(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct process *process = bpf_map_lookup_elem(&processes, &tgid);
+	struct probe_process *process = bpf_map_lookup_elem(&processes, &tgid);
 
 	if (!process)
 		return 0;

@@ -176,6 +176,24 @@ struct probe_settings {
 	__u64 cgroup[PROBE_FILTER_MAX];
 };
 
+/* How often the rules of a process have become void, and the ids of its stacks. */
+struct probe_epochs {
+	__u32 rules, ids;
+};
+
+/* What is decided once for all threads of a process, in each generation of the settings. */
+struct probe_process {
+	__u64 seed;
+	__u64 ids, rules; /* seeds of what belongs to its epochs */
+	struct probe_epochs epochs;
+	__u32 generation;
+	__u16 watched;
+	__u16 announced; /* so its EXEC and EXIT are reported, watched or not */
+	/* Stacks that may still be asked for, as of then. */
+	__u64 asked_ns;
+	__u64 may_ask;
+};
+
 /* Whose allocator says what, of those blocks that are no events. */
 struct probe_sums_key {
 	__u64 copy; /* of its library: the address of the function that it calls */
@@ -225,8 +243,6 @@ struct probe_miss {
 	__u32 returned; /* pc is a return address */
 	__u16 depth;	/* maximum number of frames */
 	__u16 python_count;
-	__u32 epoch; /* as in the map of epochs; 0: it is not there */
-	__u32 reserved;
 	__u64 frame[TS_STACK_FRAMES_MAX];
 	struct ts_python_frame python[TS_STACK_PYTHON_MAX];
 	__u8 stack[];

@@ -163,6 +163,16 @@ static __always_inline bool task_is_ours(struct task_struct *task)
 	return task_is_named(task) && !task_is_named(BPF_CORE_READ(task, group_leader));
 }
 
+/* Stacks of the same addresses are others in each of its epochs. */
+static __always_inline void process_seeds(struct probe_process *known)
+{
+	__u64 epochs = (__u64)known->epochs.ids << 32 | known->epochs.rules;
+
+	known->rules =
+		rule_seed(known->seed, rules_secret + settings.rule_epoch, known->epochs.rules);
+	known->ids = epochs ? stack_hash_frame(known->seed, epochs) : known->seed;
+}
+
 /* Not within thread_decide(): that is as deep in the stack as a 6.1 verifier allows. */
 __noinline int thread_find_python(struct thread *thread)
 {
@@ -189,12 +199,13 @@ __noinline int thread_decide(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct process known = {};
-	struct process *process;
+	struct probe_process known = {};
+	struct probe_process *process;
 	bool announce = tgid != settings.calibrated;
 	/* Read once: what changes meanwhile is decided at the next hit. */
 	__u32 generation = *(volatile __u32 *)&settings.generation;
-	__u32 *choice, *epoch;
+	struct probe_epochs *epochs;
+	__u32 *choice;
 
 	if (!thread)
 		return 0;
@@ -204,6 +215,10 @@ __noinline int thread_decide(struct thread *thread)
 	if (known.generation != generation) {
 		known.generation = generation;
 		known.seed = process_seed(task);
+		epochs = bpf_map_lookup_elem(&mappings, &tgid);
+		if (epochs)
+			known.epochs = *epochs;
+		process_seeds(&known);
 		known.watched = !announce || process_wanted(tgid, (__u32)bpf_get_current_uid_gid());
 		announce &= known.watched;
 		if (announce && !known.announced && process_announce(TS_EVENT_PROCESS, task))
@@ -214,13 +229,9 @@ __noinline int thread_decide(struct thread *thread)
 	}
 	choice = bpf_map_lookup_elem(&choices, &tgid);
 	thread->choice = choice ? *choice : PROBE_CHOICE_DEFAULT;
-	epoch = bpf_map_lookup_elem(&mappings, &tgid);
-	thread->unwinding.rules =
-		rule_seed(known.seed, rules_secret + settings.rule_epoch, epoch ? *epoch : 0);
-	thread->epoch = epoch ? *epoch : 0;
+	thread->unwinding.rules = known.rules;
 	thread->ns_tid = task_own_pid(task);
-	/* Stacks of the same addresses are others then. */
-	thread->seed = epoch ? stack_hash_frame(known.seed, *epoch) : known.seed;
+	thread->seed = known.ids;
 	thread->watched = known.watched;
 	thread->own = task_is_ours(task);
 	thread->generation = generation;

@@ -273,8 +273,6 @@ static __always_inline void unwind_submit(const struct thread *thread, struct pr
 	miss->id = id;
 	miss->seed = thread->seed;
 	miss->rules = unwinding->rules;
-	miss->epoch = thread->epoch;
-	miss->reserved = 0;
 	miss->pc = unwinding->pc;
 	miss->sp = unwinding->sp;
 	miss->bp = unwinding->bp;
@@ -376,7 +374,7 @@ __noinline int unwind_send_stack(struct thread *thread, __u64 id)
 static __always_inline bool unwind_may_ask(__u64 now)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct process *process = bpf_map_lookup_elem(&processes, &tgid);
+	struct probe_process *process = bpf_map_lookup_elem(&processes, &tgid);
 	__u64 more;
 
 	if (!process)

@@ -76,21 +76,6 @@ static void on_unwound(void *data, const struct unwound *unwound)
 	probe_go_on(daemon->probe);
 }
 
-static void on_learned(void *data, const struct probe_miss *miss, uint64_t address,
-		       struct rule rule)
-{
-	const struct daemon *daemon = data;
-	const struct exact_rule learned = {
-		.pid = miss->tgid,
-		.epoch = miss->epoch,
-		.seed = miss->seed,
-		.address = address,
-		.rule = rule,
-	};
-
-	exact_rule_learned(daemon->exact, &learned);
-}
-
 /* What was replaced shortly before, in the same process, by a loader that maps one file after the
  * other. */
 static struct replaced *find_replaced(struct daemon *daemon, const struct maps_replaced *by)
@@ -113,8 +98,8 @@ void daemon_on_replaced(void *data, const struct maps_replaced *by)
 
 	if (!daemon->probe || !daemon->probe_config.unwind)
 		return;
-	exact_rules_void(daemon->exact, by->pid, probe_forget_rules(daemon->probe, by->pid),
-			 by->time_ns);
+	probe_forget_rules(daemon->probe, by->pid);
+	exact_rules_void(daemon->exact, by->pid, by->time_ns);
 	replaced = find_replaced(daemon, by);
 	replaced->until_ns = daemon->replaced_ns = uv_hrtime();
 	if (by->start < replaced->start)
@@ -235,7 +220,6 @@ int daemon_start_unwinder(struct daemon *daemon)
 		.slots = probe_rules(daemon->probe),
 		.mask = probe_rule_mask(daemon->probe),
 		.done = on_unwound,
-		.learned = on_learned,
 		.data = daemon,
 	};
 

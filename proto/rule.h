@@ -103,4 +103,20 @@ static inline struct rule rule_unpack(__u64 packed)
 	};
 }
 
+/* 0: none is filed. On any thread, while rules are written; `mask`: of the sets that are used. */
+static inline int rule_find(const struct rule_slot *slots, __u32 mask, __u64 key, struct rule *ret)
+{
+	const struct rule_slot *set = &slots[rule_set(key) & mask];
+	__u64 packed;
+
+	for (int i = 0; i < 2; i++) {
+		if (__atomic_load_n(&set[i].key, __ATOMIC_ACQUIRE) != key)
+			continue;
+		packed = __atomic_load_n(&set[i].rule, __ATOMIC_RELAXED);
+		*ret = rule_unpack(packed);
+		return rule_check(packed) == (__u16)(key >> 48);
+	}
+	return 0;
+}
+
 #endif

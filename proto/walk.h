@@ -26,7 +26,7 @@ struct ts_walk_rule {
 };
 
 /* Sets are lines of the cache. */
-#define TS_WALK_RULE_SETS 1024
+#define TS_WALK_RULE_SETS 4096
 #define TS_WALK_RULE_WAYS 4
 #define TS_WALK_ID_SETS	  2048
 #define TS_WALK_ID_WAYS	  8
@@ -50,7 +50,7 @@ _Static_assert(sizeof(struct ts_walk_rule[TS_WALK_RULE_WAYS]) == 64 &&
 
 static inline uint32_t walk_rule_set(uint64_t address)
 {
-	return (uint32_t)(address ^ address >> 10 ^ address >> 20) & (TS_WALK_RULE_SETS - 1);
+	return (uint32_t)(address ^ address >> 12 ^ address >> 24) & (TS_WALK_RULE_SETS - 1);
 }
 
 static inline uint32_t walk_id_set(uint64_t id)

@@ -175,6 +175,7 @@ static int keep_all(const struct probe_bpf *bpf, struct object *object)
 		{ bpf_map__fd(bpf->maps.events), &object->map[BROKER_EVENTS] },
 		{ bpf_map__fd(bpf->maps.choices), &object->map[BROKER_CHOICES] },
 		{ bpf_map__fd(bpf->maps.mappings), &object->map[BROKER_MAPPINGS] },
+		{ bpf_map__fd(bpf->maps.processes), &object->map[BROKER_PROCESSES] },
 		{ bpf_map__fd(bpf->maps.pythons), &object->map[BROKER_PYTHONS] },
 		{ bpf_map__fd(bpf->maps.stacks_sent), &object->map[BROKER_STACKS_SENT] },
 		{ bpf_map__fd(bpf->maps.hits), &object->map[BROKER_HITS] },

@@ -16,7 +16,6 @@
 #include "daemon/inject/inject.h"
 #include "daemon/probe/libraries.h"
 #include "daemon/probe/probe.h"
-#include "proto/rule.h"
 
 struct exact;
 struct linker;
@@ -111,14 +110,7 @@ bool exact_flooded(struct exact *exact, uint32_t pid, bool first);
 
 /* Of stacks that the probes took, for libraries that walk theirs by what is known of them. All take
  * NULL. */
-struct exact_rule {
-	uint32_t pid, epoch; /* as probe_forget_rules() says it */
-	uint64_t seed;	     /* of ids */
-	uint64_t address;    /* a return address */
-	struct rule rule;
-};
-void exact_rule_learned(struct exact *exact, const struct exact_rule *learned);
-void exact_rules_void(struct exact *exact, uint32_t pid, uint32_t epoch, uint64_t time_ns);
+void exact_rules_void(struct exact *exact, uint32_t pid, uint64_t time_ns);
 void exact_python_placed(struct exact *exact, uint32_t pid);
 void exact_stack_walked(struct exact *exact, uint32_t pid, const struct ts_stack *stack);
 /* A call with a stack, or one of the backward pass. False: it is not to be believed. */

@@ -103,17 +103,24 @@ static void known_empty(struct ts_walk *walk)
 
 	__atomic_store_n(&walk->seed, 0, __ATOMIC_SEQ_CST);
 	for (size_t i = 0; i < words; i++)
-		__atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
+		if (word[i])
+			__atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
 }
 
-void known_forget(struct known *known, uint32_t epoch, uint64_t time_ns)
+void known_forget(struct known *known, uint64_t time_ns)
 {
 	if (!known)
 		return;
-	known->epoch = epoch;
+	known->epoch++;
 	known->forgot_ns = time_ns;
 	if (known->walk)
 		known_empty(known->walk);
+}
+
+void known_set_seed(struct known *known, uint64_t seed)
+{
+	if (known && known->walk)
+		__atomic_store_n(&known->walk->seed, seed, __ATOMIC_RELEASE);
 }
 
 /* The library goes by few kinds; a stack with others takes the way through the stub. */
@@ -136,21 +143,19 @@ static struct ts_walk_rule *rule_slot(struct known *known, uint64_t address)
 	return &set[known->turn++ % TS_WALK_RULE_WAYS];
 }
 
-void known_add_rule(struct known *known, uint32_t epoch, uint64_t seed, uint64_t address,
-		    struct rule rule)
+void known_add_rule(struct known *known, uint64_t address, struct rule rule)
 {
 	uint64_t packed = rule_pack(rule, (uint16_t)address);
 	struct ts_walk_rule *slot;
 
-	if (!known || !known->walk || epoch != known->epoch || !address || !rule_is_followed(rule))
+	if (!known || !known->walk || !address || !rule_is_followed(rule))
 		return;
 	slot = rule_slot(known, address);
-	if (slot->address != address || slot->rule != packed) {
-		__atomic_store_n(&slot->address, 0, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&slot->rule, packed, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&slot->address, address, __ATOMIC_SEQ_CST);
-	}
-	__atomic_store_n(&known->walk->seed, seed, __ATOMIC_RELEASE);
+	if (slot->address == address && slot->rule == packed)
+		return;
+	__atomic_store_n(&slot->address, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&slot->rule, packed, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&slot->address, address, __ATOMIC_SEQ_CST);
 }
 
 static struct map_key key_of(uint64_t id)

@@ -21,11 +21,12 @@ struct known *known_free(struct known *known);
 int known_fd(const struct known *known);
 void known_set_depth(struct known *known, uint32_t depth, uint32_t python_depth, bool check);
 
-/* From then on all rules and ids are void. `epoch`: which those of after that have. */
-void known_forget(struct known *known, uint32_t epoch, uint64_t time_ns);
-/* A rule of an epoch, for a return address; `seed`: of the ids. */
-void known_add_rule(struct known *known, uint32_t epoch, uint64_t seed, uint64_t address,
-		    struct rule rule);
+/* From then on all rules and ids are void, and nothing is shared until the new ids' seed is known.
+ */
+void known_forget(struct known *known, uint64_t time_ns);
+void known_set_seed(struct known *known, uint64_t seed);
+/* For a return address. */
+void known_add_rule(struct known *known, uint64_t address, struct rule rule);
 void known_add_id(struct known *known, uint64_t id);
 /* Where its Python is. `frames`: the kernel's programs have walked those of a thread to their end.
  */

@@ -7,8 +7,8 @@
 
 #define AGE_MAX_NS (10ull * NS_PER_S)
 
-/* Rules are only told as they are learned: so all begin anew. */
-static void walk_begin(struct session *session)
+/* All stacks are sent once more, and tell which rules the library needs. */
+static bool walk_begin(struct session *session)
 {
 	struct probe *probe = session->exact->parts.probe;
 	struct known *known = session->light.known;
@@ -16,10 +16,9 @@ static void walk_begin(struct session *session)
 
 	probe_walks(probe, &walks);
 	known_set_depth(known, walks.depth, walks.python_depth, walks.check);
-	known_forget(known, probe_forget_rules(probe, session->pid), uv_hrtime());
 	exact_python_placed(session->exact, session->pid);
-	if (inject_walk(session->exact->inject, session->pid, known_fd(known)) < 0)
-		log_debug("Process %u could not be told how its stacks are walked", session->pid);
+	return probe_renew_stacks(probe, session->pid) &&
+	       inject_walk(session->exact->inject, session->pid, known_fd(known)) == 0;
 }
 
 void light_share(struct session *session)
@@ -32,12 +31,13 @@ void light_share(struct session *session)
 		return;
 	probe_walks(session->exact->parts.probe, &walks);
 	r = known_new(walks.by_rules, &light->known);
-	/* Each goes through the stub then, as if none was known. */
+	/* Then each goes through the stub. */
 	if (r < 0)
-		log_warning_errno(r, "Stacks of process %u cost it more than they need to",
-				  session->pid);
-	else if (walks.by_rules)
-		walk_begin(session);
+		log_warning_errno(r, "Stacks cost process %u more than they need to", session->pid);
+	else if (walks.by_rules && !walk_begin(session))
+		log_warning("Stacks cost process %u more than they need to, as it could not be "
+			    "told how to walk them",
+			    session->pid);
 }
 
 static struct known *known_of(const struct exact *exact, uint32_t pid)
@@ -66,25 +66,45 @@ void exact_python_placed(struct exact *exact, uint32_t pid)
 	python_add(exact, pid, false);
 }
 
-/* What the kernel could read to its end, the thread itself can. */
+/* Whether it is of now, and not of before the rules or ids have become void. */
+static bool has_seed(const struct ts_stack *stack, uint64_t seed)
+{
+	uint64_t id = stack_id_of(seed, stack->frame, stack->frame_count, stack->end);
+
+	return stack->id ==
+	       stack_id_with_python(id, &stack->frame[TS_STACK_FRAMES_MAX], stack->python_count);
+}
+
+static void rules_add(struct exact *exact, uint32_t pid, const struct ts_stack *stack)
+{
+	struct known *known = known_of(exact, pid);
+	struct probe_seeds seeds;
+	struct rule rule;
+
+	if (known_fd(known) < 0 || !probe_seeds(exact->parts.probe, pid, &seeds) ||
+	    !has_seed(stack, seeds.stacks))
+		return;
+	known_set_seed(known, seeds.stacks);
+	/* The first one is the function itself. */
+	for (uint32_t i = 1; i < stack->frame_count; i++)
+		if (probe_rule(exact->parts.probe, &seeds, stack->frame[i], &rule))
+			known_add_rule(known, stack->frame[i], rule);
+}
+
+/* Frames that the kernel could read to their end, the thread itself can. */
 void exact_stack_walked(struct exact *exact, uint32_t pid, const struct ts_stack *stack)
 {
 	const struct ts_python_frame *frame =
 		(const struct ts_python_frame *)&stack->frame[TS_STACK_FRAMES_MAX];
 
+	rules_add(exact, pid, stack);
 	if (stack->python_count && !(frame[stack->python_count - 1].position & TS_PYTHON_CUT))
 		python_add(exact, pid, true);
 }
 
-void exact_rule_learned(struct exact *exact, const struct exact_rule *learned)
+void exact_rules_void(struct exact *exact, uint32_t pid, uint64_t time_ns)
 {
-	known_add_rule(known_of(exact, learned->pid), learned->epoch, learned->seed,
-		       learned->address, learned->rule);
-}
-
-void exact_rules_void(struct exact *exact, uint32_t pid, uint32_t epoch, uint64_t time_ns)
-{
-	known_forget(known_of(exact, pid), epoch, time_ns);
+	known_forget(known_of(exact, pid), time_ns);
 }
 
 bool exact_stack_told(struct exact *exact, const struct ts_event *event)

@@ -170,16 +170,54 @@ struct rule_slot *probe_rules(struct probe *probe)
 	return probe->bss->rules;
 }
 
-uint32_t probe_forget_rules(struct probe *probe, uint32_t pid)
+/* False: there is no room for it. */
+static bool renew(struct probe *probe, uint32_t pid, bool rules)
 {
-	uint32_t count = ++probe->mappings;
+	int map = probe->map[BROKER_MAPPINGS];
+	struct probe_epochs epochs = { 0 };
 
-	/* No room: then those of all processes are void. */
-	if (bpf_map_update_elem(probe->map[BROKER_MAPPINGS], &pid, &count, BPF_ANY))
-		probe->bss->settings.rule_epoch++;
+	bpf_map_lookup_elem(map, &pid, &epochs);
+	*(rules ? &epochs.rules : &epochs.ids) = ++probe->mappings;
+	if (bpf_map_update_elem(map, &pid, &epochs, BPF_ANY))
+		return false;
 	__sync_synchronize();
 	probe->bss->settings.generation++;
-	return count;
+	return true;
+}
+
+void probe_forget_rules(struct probe *probe, uint32_t pid)
+{
+	if (renew(probe, pid, true))
+		return;
+	/* Then those of all processes are void. */
+	probe->bss->settings.rule_epoch++;
+	__sync_synchronize();
+	probe->bss->settings.generation++;
+}
+
+bool probe_renew_stacks(struct probe *probe, uint32_t pid)
+{
+	return renew(probe, pid, false);
+}
+
+bool probe_seeds(const struct probe *probe, uint32_t pid, struct probe_seeds *ret)
+{
+	struct probe_process process;
+	struct probe_epochs epochs;
+
+	if (bpf_map_lookup_elem(probe->map[BROKER_MAPPINGS], &pid, &epochs) ||
+	    bpf_map_lookup_elem(probe->map[BROKER_PROCESSES], &pid, &process) ||
+	    memcmp(&epochs, &process.epochs, sizeof(epochs)) != 0)
+		return false;
+	*ret = (struct probe_seeds){ .stacks = process.ids, .rules = process.rules };
+	return true;
+}
+
+bool probe_rule(const struct probe *probe, const struct probe_seeds *seeds, uint64_t address,
+		struct rule *ret)
+{
+	return rule_find(probe->bss->rules, probe->bss->settings.rule_mask,
+			 rule_key(seeds->rules, address, 1), ret);
 }
 
 bool probe_add_stack(struct probe *probe, uint64_t id)

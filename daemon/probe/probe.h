@@ -83,8 +83,19 @@ void probe_walks(const struct probe *probe, struct probe_walks *ret);
 struct rule_slot *probe_rules(struct probe *probe);
 /* Of the sets that are used: all, or in tests as few as TRACESMITH_RULE_SETS, a power of two. */
 uint32_t probe_rule_mask(const struct probe *probe);
-/* All rules of a process are void. Returns their next epoch. */
-uint32_t probe_forget_rules(struct probe *probe, uint32_t pid);
+/* All rules of a process are void. */
+void probe_forget_rules(struct probe *probe, uint32_t pid);
+/* Its stacks get other ids, and are sent again. False: there is no room. */
+bool probe_renew_stacks(struct probe *probe, uint32_t pid);
+/* What its ids begin with, and the keys of its rules. False: the programs have not come to that
+ * since they were last changed. */
+struct probe_seeds {
+	uint64_t stacks, rules;
+};
+bool probe_seeds(const struct probe *probe, uint32_t pid, struct probe_seeds *ret);
+/* Of a return address; false: none is filed. */
+bool probe_rule(const struct probe *probe, const struct probe_seeds *seeds, uint64_t address,
+		struct rule *ret);
 /* A stack is known that the programs have not sent. False: they have. */
 bool probe_add_stack(struct probe *probe, uint64_t id);
 void probe_go_on(struct probe *probe);

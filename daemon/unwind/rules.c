@@ -44,17 +44,5 @@ void rules_put(struct rules *rules, uint64_t key, struct rule rule)
 
 bool rules_get(const struct rules *rules, uint64_t key, struct rule *ret)
 {
-	const struct rule_slot *set = &rules->slot[rule_set(key) & rules->mask];
-	uint64_t packed;
-
-	for (unsigned int i = 0; i < 2; i++) {
-		if (__atomic_load_n(&set[i].key, __ATOMIC_ACQUIRE) != key)
-			continue;
-		packed = __atomic_load_n(&set[i].rule, __ATOMIC_RELAXED);
-		if (rule_check(packed) != (uint16_t)(key >> 48))
-			return false;
-		*ret = rule_unpack(packed);
-		return true;
-	}
-	return false;
+	return rule_find(rules->slot, rules->mask, key, ret);
 }

@@ -74,14 +74,8 @@ static void give_short(struct unwinder *unwinder, const struct probe_miss *miss)
  * later. */
 static void take_rules(struct unwinder *unwinder, struct worker_job *job)
 {
-	for (uint32_t i = 0; i < job->learned_count; i++) {
-		const struct worker_rule *learned = &job->learned[i];
-
-		rules_put(&unwinder->rules, learned->key, learned->rule);
-		if (learned->returned)
-			unwinder->config.learned(unwinder->config.data, job->miss, learned->pc,
-						 learned->rule);
-	}
+	for (uint32_t i = 0; i < job->learned_count; i++)
+		rules_put(&unwinder->rules, job->learned[i].key, job->learned[i].rule);
 	job->learned_count = 0;
 	free_spans(job);
 }

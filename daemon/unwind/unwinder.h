@@ -19,9 +19,6 @@ struct unwinder_config {
 	uint32_t mask;		 /* of the sets that are used */
 	/* On the loop, once for each miss; may take the next one. */
 	void (*done)(void *data, const struct unwound *unwound);
-	/* A rule was filed for a return address, of the process and epoch of a miss. */
-	void (*learned)(void *data, const struct probe_miss *miss, uint64_t address,
-			struct rule rule);
 	void *data;
 };
 

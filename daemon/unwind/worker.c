@@ -182,8 +182,7 @@ static void learn(void *data, uint64_t pc, bool returned, struct rule rule)
 	uint64_t key = key_to_file(worker, pc, returned, rule);
 
 	if (key && job->learned_count < ARRAY_SIZE(job->learned))
-		job->learned[job->learned_count++] =
-			(struct worker_rule){ key, pc, returned, rule };
+		job->learned[job->learned_count++] = (struct worker_rule){ key, rule };
 }
 
 static void unwind(struct worker *worker)

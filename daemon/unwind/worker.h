@@ -18,8 +18,7 @@
 struct worker;
 
 struct worker_rule {
-	uint64_t key, pc;
-	bool returned; /* pc is a return address */
+	uint64_t key;
 	struct rule rule;
 };
 

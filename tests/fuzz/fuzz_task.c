@@ -145,11 +145,20 @@ int inject_walk(struct inject *inject, uint32_t pid, int fd)
 	return 0;
 }
 
-uint32_t probe_forget_rules(struct probe *probe, uint32_t pid)
+bool probe_renew_stacks(struct probe *probe, uint32_t pid)
 {
-	static uint32_t epoch;
+	return true;
+}
 
-	return ++epoch;
+bool probe_seeds(const struct probe *probe, uint32_t pid, struct probe_seeds *ret)
+{
+	return false;
+}
+
+bool probe_rule(const struct probe *probe, const struct probe_seeds *seeds, uint64_t address,
+		struct rule *ret)
+{
+	return false;
 }
 
 bool probe_python(const struct probe *probe, uint32_t pid, struct ts_python *ret)
