@@ -115,8 +115,10 @@ bool exact_stack_told(struct exact *exact, const struct ts_event *event)
 		return true;
 	if (event->kind == TS_EVENT_API)
 		known_add_id(known, event->stack_id);
-	return event->kind != TS_EVENT_BACKWARD ||
-	       known_has(known, event->backward.forward, event->start_ns);
+	if (event->kind != TS_EVENT_BACKWARD)
+		return true;
+	known_add_id(known, event->backward.stack);
+	return known_has(known, event->backward.forward, event->start_ns);
 }
 
 static bool time_is_ok(uint64_t time_ns)
