@@ -119,4 +119,74 @@ static inline int rule_find(const struct rule_slot *slots, __u32 mask, __u64 key
 	return 0;
 }
 
+/* Most rules fit into 8 bytes, together with the address that they are for, whose low bits follow
+ * from the set that it is in: of at least 2^RULE_SHORT_SET_BITS. Without a CFA: RULE_END. */
+#define RULE_SHORT_CFA_BITS  15
+#define RULE_SHORT_CFA	     ((1 << RULE_SHORT_CFA_BITS) - 1)
+#define RULE_SHORT_RBP_BITS  8
+#define RULE_SHORT_RBP	     RULE_SHORT_CFA_BITS
+#define RULE_SHORT_KIND	     (RULE_SHORT_RBP + RULE_SHORT_RBP_BITS)
+#define RULE_SHORT_BY_RBP    (RULE_SHORT_KIND + 2)
+#define RULE_SHORT_ADDRESS   (RULE_SHORT_BY_RBP + 1)
+#define RULE_SHORT_SET_BITS  9
+#define RULE_SHORT_CODE_BITS 47 /* in an address of code */
+
+_Static_assert(64 - RULE_SHORT_ADDRESS + RULE_SHORT_SET_BITS == RULE_SHORT_CODE_BITS,
+	       "no other address fits");
+
+static inline __u32 rule_short_set(__u64 pc)
+{
+	return (__u32)(pc ^ pc >> RULE_SHORT_SET_BITS ^ pc >> 2 * RULE_SHORT_SET_BITS);
+}
+
+static inline int rule_short_is(__u64 rule, __u64 pc)
+{
+	return rule >> RULE_SHORT_ADDRESS == pc >> RULE_SHORT_SET_BITS;
+}
+
+static inline __s64 rule_short_number(__u64 rule, __u32 at, __u32 bits)
+{
+	return (__s64)(rule << (64 - at - bits)) >> (64 - bits);
+}
+
+static inline __s64 rule_short_cfa(__u64 rule)
+{
+	return rule_short_number(rule, 0, RULE_SHORT_CFA_BITS);
+}
+
+static inline __s64 rule_short_rbp(__u64 rule)
+{
+	return rule_short_number(rule, RULE_SHORT_RBP, RULE_SHORT_RBP_BITS);
+}
+
+static inline __u32 rule_short_kind(__u64 rule)
+{
+	return rule >> RULE_SHORT_KIND & 3;
+}
+
+static inline __u32 rule_short_by_rbp(__u64 rule)
+{
+	return rule >> RULE_SHORT_BY_RBP & 1;
+}
+
+/* 0: it does not fit. */
+static inline __u64 rule_shorten(__u64 pc, struct rule rule)
+{
+	__u64 cfa, rbp;
+
+	if (rule.kind == RULE_END)
+		rule = (struct rule){ .kind = RULE_RSP };
+	else if ((rule.kind != RULE_RSP && rule.kind != RULE_RBP) || !rule.cfa ||
+		 rule.rbp_kind == RULE_RBP_LOST)
+		return 0;
+	cfa = (__u64)rule.cfa & RULE_SHORT_CFA;
+	rbp = (__u64)rule.rbp & ((1 << RULE_SHORT_RBP_BITS) - 1);
+	if (pc >> RULE_SHORT_CODE_BITS || rule_short_cfa(cfa) != rule.cfa ||
+	    rule_short_number(rbp, 0, RULE_SHORT_RBP_BITS) != rule.rbp)
+		return 0;
+	return cfa | rbp << RULE_SHORT_RBP | (__u64)rule.rbp_kind << RULE_SHORT_KIND |
+	       (__u64)(rule.kind == RULE_RBP) << RULE_SHORT_BY_RBP |
+	       pc >> RULE_SHORT_SET_BITS << RULE_SHORT_ADDRESS;
+}
+
 #endif
