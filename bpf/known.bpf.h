@@ -10,11 +10,25 @@
 
 #include "bpf/walked.bpf.h"
 
-_Static_assert(KNOWN_SLOTS == 2 << RULE_SHORT_SET_BITS, "sets of two");
+/* A rule in 8 bytes with the address that it is for, whose low bits follow from its place. */
+#define KNOWN_CFA_BITS	15
+#define KNOWN_CFA_MASK	((1 << KNOWN_CFA_BITS) - 1)
+#define KNOWN_RBP_BITS	8
+#define KNOWN_RBP	KNOWN_CFA_BITS
+#define KNOWN_RBP_KIND	(KNOWN_RBP + KNOWN_RBP_BITS)
+#define KNOWN_BY_BP	(KNOWN_RBP_KIND + 2)
+#define KNOWN_ADDRESS	(KNOWN_BY_BP + 1)
+#define KNOWN_SET_BITS	9
+#define KNOWN_CODE_BITS 47 /* in an address of code */
+
+_Static_assert(KNOWN_SLOTS == 2 << KNOWN_SET_BITS, "sets of two");
+_Static_assert(64 - KNOWN_ADDRESS + KNOWN_SET_BITS == KNOWN_CODE_BITS, "no other address fits");
 
 static __always_inline __u64 *known_set(struct thread *thread, __u64 pc)
 {
-	return &thread->known[2 * rule_short_set(pc) & (KNOWN_SLOTS - 2)];
+	__u64 set = pc ^ pc >> KNOWN_SET_BITS ^ pc >> 2 * KNOWN_SET_BITS;
+
+	return &thread->known[2 * set & (KNOWN_SLOTS - 2)];
 }
 
 static __always_inline bool known_find(struct thread *thread, __u64 pc, __u64 *ret)
@@ -22,20 +36,36 @@ static __always_inline bool known_find(struct thread *thread, __u64 pc, __u64 *r
 	const __u64 *set = known_set(thread, pc);
 
 	*ret = set[0];
-	if (rule_short_is(*ret, pc))
+	if (*ret >> KNOWN_ADDRESS == pc >> KNOWN_SET_BITS)
 		return true;
 	*ret = set[1];
-	return rule_short_is(*ret, pc);
+	return *ret >> KNOWN_ADDRESS == pc >> KNOWN_SET_BITS;
 }
 
+static __always_inline __s64 known_signed(__u64 known, __u32 at, __u32 bits)
+{
+	return (__s64)(known << (64 - at - bits)) >> (64 - bits);
+}
+
+/* The outermost function's rule goes nowhere. */
 static __always_inline void known_add(struct thread *thread, __u64 pc, struct rule rule)
 {
-	__u64 *set = known_set(thread, pc), known = rule_shorten(pc, rule);
+	__u64 *set = known_set(thread, pc), cfa, rbp;
 
-	if (!known)
+	if (rule.kind == RULE_END)
+		rule = (struct rule){ .kind = RULE_RSP };
+	else if ((rule.kind != RULE_RSP && rule.kind != RULE_RBP) || !rule.cfa ||
+		 rule.rbp_kind == RULE_RBP_LOST)
+		return;
+	cfa = (__u64)rule.cfa & KNOWN_CFA_MASK;
+	rbp = (__u64)rule.rbp & ((1 << KNOWN_RBP_BITS) - 1);
+	if (pc >> KNOWN_CODE_BITS || known_signed(cfa, 0, KNOWN_CFA_BITS) != rule.cfa ||
+	    known_signed(rbp, 0, KNOWN_RBP_BITS) != rule.rbp)
 		return;
 	set[1] = set[0];
-	set[0] = known;
+	set[0] = cfa | rbp << KNOWN_RBP | (__u64)rule.rbp_kind << KNOWN_RBP_KIND |
+		 (__u64)(rule.kind == RULE_RBP) << KNOWN_BY_BP |
+		 pc >> KNOWN_SET_BITS << KNOWN_ADDRESS;
 }
 
 /* Other rules are valid now. */
@@ -84,20 +114,21 @@ __noinline int known_walk(struct thread *thread)
 		if (count >= TS_STACK_FRAMES_MAX)
 			break;
 		thread->frame[count] = pc;
-		if (!(known & RULE_SHORT_CFA)) {
+		if (!(known & KNOWN_CFA_MASK)) {
 			id = stack_hash_frame(id, pc);
 			end = TS_END_COMPLETE;
 			continue;
 		}
-		by_bp = rule_short_by_rbp(known);
-		cfa = (by_bp ? bp : sp) + 8 * rule_short_cfa(known);
+		by_bp = known >> KNOWN_BY_BP & 1;
+		cfa = (by_bp ? bp : sp) + 8 * known_signed(known, 0, KNOWN_CFA_BITS);
 		if (cfa <= sp || !known_word(thread, cfa - 8, &caller) || !caller)
 			break;
-		kind = rule_short_kind(known);
+		kind = known >> KNOWN_RBP_KIND & 3;
 		if (by_bp || kind == RULE_RBP_AT_RBP)
 			walked_by_bp(thread, bp);
 		if (kind != RULE_RBP_SAME) {
-			at = (kind == RULE_RBP_AT_CFA ? cfa : bp) + 8 * rule_short_rbp(known);
+			at = (kind == RULE_RBP_AT_CFA ? cfa : bp) +
+			     8 * known_signed(known, KNOWN_RBP, KNOWN_RBP_BITS);
 			if (!known_word(thread, at, &bp))
 				break;
 			unwinding->bp_at = at;

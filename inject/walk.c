@@ -62,33 +62,9 @@ static bool native_follow(struct native *native, const struct rule *rule)
 	return true;
 }
 
-/* As frames differ from each other, a branch that asks how would be foreseen wrongly at each, which
- * costs more than all else. */
-static inline uint64_t pick(uint32_t first, uint64_t one, uint64_t other)
-{
-	return other ^ ((one ^ other) & -(uint64_t)first);
-}
-
-static inline bool native_follow_short(struct native *native, uint64_t rule)
-{
-	uint32_t kind = rule_short_kind(rule);
-	uint64_t sp = native->sp, bp = native->bp, cfa, at, saved;
-
-	cfa = pick(rule_short_by_rbp(rule), bp, sp) + (uint64_t)rule_short_cfa(rule) * WORD;
-	at = pick(kind == RULE_RBP_AT_RBP, bp, cfa) + (uint64_t)rule_short_rbp(rule) * WORD;
-	at = pick(kind == RULE_RBP_SAME, sp - WORD, at);
-	if (cfa <= sp || !native_read(native, cfa - WORD, &native->pc) ||
-	    !native_read(native, at, &saved))
-		return false;
-	native->bp = pick(kind == RULE_RBP_SAME, bp, saved);
-	native->sp = cfa;
-	return true;
-}
-
 static bool native_walk(const struct ts_walk *shared, const struct walk_place *place,
 			struct native *native)
 {
-	uint64_t code = place->code_start, bytes = place->code_end - code, found;
 	uint32_t depth = shared->depth;
 	struct rule rule;
 
@@ -99,15 +75,8 @@ static bool native_walk(const struct ts_walk *shared, const struct walk_place *p
 	for (uint32_t count = 1; count < TS_STACK_FRAMES_MAX && count < depth && native->pc;
 	     count++) {
 		native->id = stack_hash_frame(native->id, native->pc);
-		native->interpreter |= native->pc - code < bytes;
-		found = walk_find_short(shared, native->pc);
-		if (found) {
-			if (!(found & RULE_SHORT_CFA))
-				break;
-			if (!native_follow_short(native, found))
-				return false;
-			continue;
-		}
+		native->interpreter |=
+			native->pc - place->code_start < place->code_end - place->code_start;
 		if (!walk_find_rule(shared, native->pc, &rule))
 			return false;
 		if (rule.kind == RULE_END)

@@ -20,19 +20,16 @@
 #include "proto/rule.h"
 #include "proto/stack_id.h"
 
-/* Most rules are short, and in so few sets that they stay in a CPU's caches; sets that are full,
- * and other kinds, have these. Of a return address; 0: free. A rule has bits of its address, as it
- * is written on its own. */
+/* Of a return address; 0: free. A rule has bits of its address, as it is written on its own. */
 struct ts_walk_rule {
 	uint64_t address, rule;
 };
 
-#define TS_WALK_SHORT_SETS (1 << RULE_SHORT_SET_BITS)
-#define TS_WALK_SHORT_WAYS 4
-#define TS_WALK_RULE_SETS  512
-#define TS_WALK_RULE_WAYS  4
-#define TS_WALK_ID_SETS	   2048
-#define TS_WALK_ID_WAYS	   8
+/* Sets are lines of the cache. */
+#define TS_WALK_RULE_SETS 4096
+#define TS_WALK_RULE_WAYS 4
+#define TS_WALK_ID_SETS	  2048
+#define TS_WALK_ID_WAYS	  8
 
 struct ts_walk {
 	uint64_t seed; /* of the process's ids; 0: it is not known, and no stack can be */
@@ -42,37 +39,23 @@ struct ts_walk {
 	/* Written once, its size last, and its module: 0 until then. */
 	struct ts_python python;
 	uint8_t reserved[4096 - 24 - sizeof(struct ts_python)];
-	uint64_t short_rule[TS_WALK_SHORT_SETS][TS_WALK_SHORT_WAYS];
 	struct ts_walk_rule rule[TS_WALK_RULE_SETS][TS_WALK_RULE_WAYS];
 	uint64_t id[TS_WALK_ID_SETS][TS_WALK_ID_WAYS];
 };
 
 _Static_assert(sizeof(struct ts_walk_rule[TS_WALK_RULE_WAYS]) == 64 &&
 		       sizeof(uint64_t[TS_WALK_ID_WAYS]) == 64 &&
-		       __builtin_offsetof(struct ts_walk, short_rule) == 4096,
-	       "a set is a line, or half of one");
+		       __builtin_offsetof(struct ts_walk, rule) == 4096,
+	       "a set is a line");
 
 static inline uint32_t walk_rule_set(uint64_t address)
 {
-	return rule_short_set(address) & (TS_WALK_RULE_SETS - 1);
+	return (uint32_t)(address ^ address >> 12 ^ address >> 24) & (TS_WALK_RULE_SETS - 1);
 }
 
 static inline uint32_t walk_id_set(uint64_t id)
 {
 	return (uint32_t)(id >> 16) & (TS_WALK_ID_SETS - 1);
-}
-
-/* 0: there is none. Nothing in it depends on where it is found, since nobody could foresee that. */
-static inline uint64_t walk_find_short(const struct ts_walk *walk, uint64_t address)
-{
-	const uint64_t *set = walk->short_rule[rule_short_set(address) & (TS_WALK_SHORT_SETS - 1)];
-	uint64_t found = 0, rule;
-
-	for (unsigned int i = 0; i < TS_WALK_SHORT_WAYS; i++) {
-		rule = __atomic_load_n(&set[i], __ATOMIC_RELAXED);
-		found |= rule & -(uint64_t)rule_short_is(rule, address);
-	}
-	return found;
 }
 
 static inline bool walk_find_rule(const struct ts_walk *walk, uint64_t address, struct rule *ret)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -99,8 +98,8 @@ void known_set_depth(struct known *known, uint32_t depth, uint32_t python_depth,
 
 static void known_empty(struct ts_walk *walk)
 {
-	uint64_t *word = (uint64_t *)walk->short_rule;
-	size_t words = (sizeof(*walk) - offsetof(struct ts_walk, short_rule)) / sizeof(*word);
+	uint64_t *word = (uint64_t *)walk->rule;
+	size_t words = (sizeof(walk->rule) + sizeof(walk->id)) / sizeof(*word);
 
 	__atomic_store_n(&walk->seed, 0, __ATOMIC_SEQ_CST);
 	for (size_t i = 0; i < words; i++)
@@ -144,28 +143,12 @@ static struct ts_walk_rule *rule_slot(struct known *known, uint64_t address)
 	return &set[known->turn++ % TS_WALK_RULE_WAYS];
 }
 
-/* False: it does not fit, or its set is full. */
-static bool add_short(struct known *known, uint64_t address, struct rule rule)
-{
-	uint32_t nth = rule_short_set(address) & (TS_WALK_SHORT_SETS - 1);
-	uint64_t *set = known->walk->short_rule[nth], wanted = rule_shorten(address, rule);
-
-	for (unsigned int i = 0; wanted && i < TS_WALK_SHORT_WAYS; i++) {
-		if (set[i] && !rule_short_is(set[i], address))
-			continue;
-		__atomic_store_n(&set[i], wanted, __ATOMIC_RELEASE);
-		return true;
-	}
-	return false;
-}
-
 void known_add_rule(struct known *known, uint64_t address, struct rule rule)
 {
 	uint64_t packed = rule_pack(rule, (uint16_t)address);
 	struct ts_walk_rule *slot;
 
-	if (!known || !known->walk || !address || !rule_is_followed(rule) ||
-	    add_short(known, address, rule))
+	if (!known || !known->walk || !address || !rule_is_followed(rule))
 		return;
 	slot = rule_slot(known, address);
 	if (slot->address == address && slot->rule == packed)
