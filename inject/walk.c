@@ -1,15 +1,20 @@
 /* Walk: from frame to frame by the rules of their return addresses, all in the thread's own stack.
  */
+#include <stddef.h>
+
 #include "inject/walk.h"
 
-#define WORD 8
+#define WORD	 8
+
+#define REGISTER 1 /* no address of a word */
 
 /* A walk over the native frames. */
 struct native {
 	uint64_t low, top; /* what may be read */
 	uint64_t pc, sp, bp;
+	uint64_t bp_at; /* where bp was read, 0: it does not matter any more where */
 	uint64_t id;
-	bool interpreter; /* it went through its code */
+	struct walk_path path; /* what it goes by */
 };
 
 static inline bool native_read(const struct native *native, uint64_t at, uint64_t *ret)
@@ -42,41 +47,71 @@ static bool native_bounds(struct walk_place *place, uint32_t tid, struct native 
 	return native->sp >= block && native->sp < base && base - block <= size;
 }
 
+/* Words that do not fit make it a path that is too long to be kept. */
+static inline void native_by_word(struct native *native, uint64_t at)
+{
+	uint64_t word = (at - native->low) / WORD;
+	struct walk_path *path = &native->path;
+
+	if (word > UINT16_MAX)
+		path->count = WALK_WORDS;
+	if (path->count < WALK_WORDS)
+		path->word[path->count++] = (uint16_t)word;
+}
+
+/* A frame is found with RBP. Most values of it are none of a frame, and change. */
+static inline void native_by_bp(struct native *native)
+{
+	if (native->bp_at == REGISTER)
+		native->path.by_bp = 1;
+	else if (native->bp_at)
+		native_by_word(native, native->bp_at);
+	native->bp_at = 0;
+}
+
 static bool native_follow(struct native *native, const struct rule *rule)
 {
 	bool by_sp = rule->kind == RULE_RSP || rule->kind == RULE_AT_RSP;
-	uint64_t bp = native->bp, cfa = by_sp ? native->sp : bp, at;
+	uint64_t bp = native->bp, cfa, at;
 
-	cfa += (uint64_t)(int64_t)rule->cfa * WORD;
-	if (rule->kind >= RULE_AT_RSP && !native_read(native, cfa, &cfa))
-		return false;
+	if (!by_sp || rule->rbp_kind == RULE_RBP_AT_RBP)
+		native_by_bp(native);
+	cfa = at = (by_sp ? native->sp : bp) + (uint64_t)(int64_t)rule->cfa * WORD;
+	if (rule->kind >= RULE_AT_RSP) {
+		if (!native_read(native, at, &cfa))
+			return false;
+		native_by_word(native, at);
+	}
 	if (cfa <= native->sp || !native_read(native, cfa - WORD, &native->pc))
 		return false;
-	at = rule->rbp_kind == RULE_RBP_AT_CFA ? cfa : bp;
-	at += (uint64_t)(int64_t)rule->rbp * WORD;
-	if (rule->rbp_kind == RULE_RBP_LOST)
-		native->bp = 0;
-	else if (rule->rbp_kind != RULE_RBP_SAME && !native_read(native, at, &native->bp))
-		return false;
+	native_by_word(native, cfa - WORD);
+	at = (rule->rbp_kind == RULE_RBP_AT_CFA ? cfa : bp) + (uint64_t)(int64_t)rule->rbp * WORD;
+	if (rule->rbp_kind == RULE_RBP_LOST) {
+		native->bp = native->bp_at = 0;
+	} else if (rule->rbp_kind != RULE_RBP_SAME) {
+		if (!native_read(native, at, &native->bp))
+			return false;
+		native->bp_at = at;
+	}
 	native->sp = cfa;
 	return true;
 }
 
-static bool native_walk(const struct ts_walk *shared, const struct walk_place *place,
-			struct native *native)
+static bool native_go(const struct ts_walk *shared, const struct walk_place *place,
+		      struct native *native)
 {
+	uint64_t code = place->code_start, bytes = place->code_end - code;
 	uint32_t depth = shared->depth;
 	struct rule rule;
 
 	native->id = stack_hash_frame(shared->seed, native->pc);
-	if (!native_read(native, native->sp, &native->pc))
-		return false;
+	native_by_word(native, native->sp);
+	native->pc = walk_load(native->sp);
 	native->sp += WORD;
 	for (uint32_t count = 1; count < TS_STACK_FRAMES_MAX && count < depth && native->pc;
 	     count++) {
 		native->id = stack_hash_frame(native->id, native->pc);
-		native->interpreter |=
-			native->pc - place->code_start < place->code_end - place->code_start;
+		native->path.interpreter |= native->pc - code < bytes;
 		if (!walk_find_rule(shared, native->pc, &rule))
 			return false;
 		if (rule.kind == RULE_END)
@@ -88,18 +123,43 @@ static bool native_walk(const struct ts_walk *shared, const struct walk_place *p
 	return true;
 }
 
+static bool native_walk(struct walker *walker, struct native *native, uint32_t tid)
+{
+	struct walk_paths *paths = walk_paths_take(walker, tid);
+	uint64_t sp = native->sp, bp = native->bp;
+	uint64_t key = walk_path_key(walker->shared->seed, native->pc, (const uint64_t *)sp);
+	const struct walk_path *known =
+		paths ? walk_path_find(paths, key, sp, native->top, bp) : NULL;
+	bool done = known;
+
+	if (known) {
+		native->id = known->id;
+		native->path.interpreter = known->interpreter;
+	} else {
+		native->path.count = native->path.by_bp = native->path.interpreter = 0;
+		done = native_go(walker->shared, &walker->place, native);
+	}
+	if (paths && done && !known) {
+		native->path.key = key;
+		native->path.id = native->id;
+		native->path.bp = bp;
+		walk_path_keep(paths, &native->path, sp);
+	}
+	walk_paths_give(paths);
+	return done;
+}
+
 static uint64_t walk_stack(struct walker *walker, const struct ts_light_call *call,
 			   const uint64_t *saved, uint32_t tid)
 {
-	struct native native = {
-		.pc = call->entry,
-		.sp = (uint64_t)(saved + call->frame),
-		.bp = saved[TS_LIGHT_RBP],
-	};
+	struct native native; /* not set to 0: its path is large, and made only if it is needed */
 
-	if (!native_bounds(&walker->place, tid, &native) ||
-	    !native_walk(walker->shared, &walker->place, &native) ||
-	    !walk_python(walker, tid, native.interpreter, &native.id))
+	native.pc = call->entry;
+	native.sp = (uint64_t)(saved + call->frame);
+	native.bp = saved[TS_LIGHT_RBP];
+	native.bp_at = REGISTER;
+	if (!native_bounds(&walker->place, tid, &native) || !native_walk(walker, &native, tid) ||
+	    !walk_python(walker, tid, native.path.interpreter, &native.id))
 		return 0;
 	return native.id;
 }

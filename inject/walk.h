@@ -38,6 +38,30 @@ void walk_find_place(struct walk_place *ret);
 /* The main thread's stack has grown. */
 void walk_find_low(struct walk_place *place);
 
+/* A walk over native frames that has been done before: where it leads depends on nothing but the
+ * words that it went by, as in bpf/walked.bpf.h. To look at them all costs a fraction of the walk,
+ * in which each word must be known before the next one is looked for. */
+#define WALK_WORDS 108
+struct walk_path {
+	uint64_t key;  /* of the stack ids' seed, and where the walk begins; 0: none */
+	uint64_t hash; /* of the words */
+	uint64_t id;
+	uint64_t bp; /* if it mattered */
+	uint8_t by_bp, interpreter;
+	uint16_t count;		   /* of the words, in fours */
+	uint16_t word[WALK_WORDS]; /* counted from where it begins; the last one is the highest */
+};
+
+/* Those of one thread at a time. */
+#define WALK_PATHS	  512
+#define WALK_PATH_THREADS 16
+struct walk_paths {
+	uint32_t busy, turn;
+	uint8_t apart[56];
+	struct walk_path path[WALK_PATHS];
+};
+_Static_assert(sizeof(struct walk_path) == 256, "in lines of the cache");
+
 #define WALK_NODES   16384
 #define WALK_THREADS 256
 
@@ -64,6 +88,7 @@ struct walker {
 	struct walk_place place;
 	struct walk_thread thread[WALK_THREADS];
 	struct walk_node node[WALK_NODES];
+	struct walk_paths paths[WALK_PATH_THREADS];
 };
 
 /* What a call is to PyTorch's autograd: enum ts_stub_role, and what goes with it. */
@@ -83,6 +108,17 @@ struct walked {
 /* walk.c. `saved` as the hook has it. */
 void walk_call(struct walker *walker, const struct ts_light_call *call, const uint64_t *saved,
 	       uint32_t tid, struct walked *ret);
+
+/* walk_path.c: the paths that a thread may use until it gives them back; NULL: another one does, or
+ * the thread itself, in what a signal has interrupted. */
+struct walk_paths *walk_paths_take(struct walker *walker, uint32_t tid);
+void walk_paths_give(struct walk_paths *paths);
+uint64_t walk_path_key(uint64_t seed, uint64_t pc, const uint64_t *sp);
+/* The path that a walk with this key takes, or NULL. */
+const struct walk_path *walk_path_find(const struct walk_paths *paths, uint64_t key, uint64_t sp,
+				       uint64_t top, uint64_t bp);
+/* Of a walk that is done; `path` has all but the hash. */
+void walk_path_keep(struct walk_paths *paths, const struct walk_path *path, uint64_t sp);
 
 /* walk_python.c: adds the frames of Python to an id; false: they cannot be known. `interpreter`:
  * some of the native frames are its own. */
