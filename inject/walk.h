@@ -53,7 +53,7 @@ struct walk_path {
 };
 
 /* Those of one thread at a time. */
-#define WALK_PATHS	  512
+#define WALK_PATHS	  2048
 #define WALK_PATH_THREADS 16
 struct walk_paths {
 	uint32_t busy, turn;
