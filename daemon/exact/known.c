@@ -72,6 +72,7 @@ int known_new(bool shares, struct known **ret)
 	if (!known)
 		return -ENOMEM;
 	known->fd = -1;
+	known->epoch = 1;
 	if (shares)
 		r = known_share(known);
 	if (r < 0) {
@@ -111,6 +112,8 @@ void known_forget(struct known *known, uint64_t time_ns)
 {
 	if (!known)
 		return;
+	if (known->ids.count >= LIMIT_KNOWN_STACKS)
+		map_empty(&known->ids);
 	known->epoch++;
 	known->forgot_ns = time_ns;
 	if (known->walk)
@@ -163,7 +166,6 @@ static struct map_key key_of(uint64_t id)
 	return (struct map_key){ id, 0 };
 }
 
-/* What is forgotten for want of room is learned again. */
 static void known_share_id(struct known *known, uint64_t id)
 {
 	uint64_t *set = known->walk->id[walk_id_set(id)], *slot;
@@ -177,19 +179,26 @@ static void known_share_id(struct known *known, uint64_t id)
 	__atomic_store_n(slot, id, __ATOMIC_RELEASE);
 }
 
-void known_add_id(struct known *known, uint64_t id)
+bool known_add_id(struct known *known, uint64_t id)
 {
 	if (!known || !id)
-		return;
-	if (known->ids.count >= LIMIT_KNOWN_STACKS) {
-		map_empty(&known->ids);
-		if (known->walk)
-			memset(known->walk->id, 0, sizeof(known->walk->id));
-	}
+		return true;
+	if (known->ids.count >= LIMIT_KNOWN_STACKS)
+		return false;
 	/* Values are never NULL. */
-	if (map_put(&known->ids, key_of(id), (void *)(uintptr_t)(known->epoch + 1ull)) < 0)
-		return;
-	if (known->walk)
+	if (map_put(&known->ids, key_of(id), (void *)(uintptr_t)known->epoch) == 0 && known->walk)
+		known_share_id(known, id);
+	return true;
+}
+
+static bool known_is_current(const struct known *known, uint64_t id)
+{
+	return (uintptr_t)map_get(&known->ids, key_of(id)) == known->epoch;
+}
+
+void known_see_id(struct known *known, uint64_t id)
+{
+	if (known && known->walk && known_is_current(known, id))
 		known_share_id(known, id);
 }
 
@@ -197,7 +206,7 @@ bool known_has(const struct known *known, uint64_t id, uint64_t time_ns)
 {
 	uint64_t epoch = known ? (uintptr_t)map_get(&known->ids, key_of(id)) : 0;
 
-	return epoch && (epoch == known->epoch + 1ull || time_ns < known->forgot_ns);
+	return epoch && (epoch == known->epoch || time_ns < known->forgot_ns);
 }
 
 void known_add_python(struct known *known, const struct ts_python *python, bool frames)

@@ -27,7 +27,10 @@ void known_forget(struct known *known, uint64_t time_ns);
 void known_set_seed(struct known *known, uint64_t seed);
 /* For a return address. */
 void known_add_rule(struct known *known, uint64_t address, struct rule rule);
-void known_add_id(struct known *known, uint64_t id);
+/* False: there are too many. All are to be void, then. */
+bool known_add_id(struct known *known, uint64_t id);
+/* A call has it: the library may have lost it from what is shared. */
+void known_see_id(struct known *known, uint64_t id);
 /* Where its Python is. `frames`: the kernel's programs have walked those of a thread to their end.
  */
 void known_add_python(struct known *known, const struct ts_python *python, bool frames);

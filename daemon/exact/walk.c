@@ -47,6 +47,17 @@ static struct known *known_of(const struct exact *exact, uint32_t pid)
 	return session ? session->light.known : NULL;
 }
 
+/* With too many, the same stacks begin anew under other ids. */
+static void walk_add_id(struct exact *exact, uint32_t pid, uint64_t id)
+{
+	struct known *known = known_of(exact, pid);
+
+	if (known_add_id(known, id))
+		return;
+	known_forget(known, uv_hrtime());
+	probe_renew_stacks(exact->parts.probe, pid);
+}
+
 static void python_add(struct exact *exact, uint32_t pid, bool frames)
 {
 	struct known *known = known_of(exact, pid);
@@ -97,6 +108,7 @@ void exact_stack_walked(struct exact *exact, uint32_t pid, const struct ts_stack
 	const struct ts_python_frame *frame =
 		(const struct ts_python_frame *)&stack->frame[TS_STACK_FRAMES_MAX];
 
+	walk_add_id(exact, pid, stack->id);
 	rules_add(exact, pid, stack);
 	if (stack->python_count && !(frame[stack->python_count - 1].position & TS_PYTHON_CUT))
 		python_add(exact, pid, true);
@@ -113,12 +125,14 @@ bool exact_stack_told(struct exact *exact, const struct ts_event *event)
 
 	if (!known)
 		return true;
-	if (event->kind == TS_EVENT_API)
-		known_add_id(known, event->stack_id);
+	if (event->kind == TS_EVENT_API && event->stack_id)
+		known_see_id(known, event->stack_id);
 	if (event->kind != TS_EVENT_BACKWARD)
 		return true;
-	known_add_id(known, event->backward.stack);
-	return known_has(known, event->backward.forward, event->start_ns);
+	if (!known_has(known, event->backward.forward, event->start_ns))
+		return false;
+	walk_add_id(exact, event->tgid, event->stack_id);
+	return true;
 }
 
 static bool time_is_ok(uint64_t time_ns)
@@ -138,7 +152,7 @@ static bool admit_backward(struct session *session, const struct ts_event *event
 	if (!known_has(known, backward->stack, event->start_ns) || event->stack_id != id ||
 	    !known_has(known, backward->forward, event->start_ns) || backward->passed > 1)
 		return false;
-	known_add_id(known, id);
+	walk_add_id(session->exact, session->pid, id);
 	*ret = *event;
 	return true;
 }
