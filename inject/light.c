@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -154,16 +155,27 @@ void light_stacks(const struct ts_light_stacks *stacks)
 	__atomic_store_n(&gate->stacks, taken, __ATOMIC_RELEASE);
 }
 
+/* Who reads it is never in want of a page, and finds what he expects. */
+static bool walk_is_fit(int fd)
+{
+	const int seals = fcntl(fd, F_GET_SEALS);
+	struct stat status;
+	uint32_t version;
+
+	return seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &status) == 0 &&
+	       status.st_size >= (off_t)sizeof(struct ts_walk) &&
+	       pread(fd, &version, sizeof(version), offsetof(struct ts_walk, version)) ==
+		       sizeof(version) &&
+	       version == TS_WALK_VERSION;
+}
+
 /* Threads may be reading what was there before: it is replaced where it is. */
 void light_walk(int fd)
 {
 	struct light_gate *gate = light_gate;
-	struct stat status;
 	void *at;
 
-	if (!gate || !gate->open || fstat(fd, &status) < 0 ||
-	    status.st_size < (off_t)sizeof(struct ts_walk) ||
-	    !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
+	if (!gate || !gate->open || !walk_is_fit(fd))
 		return;
 	at = mmap(shared, sizeof(struct ts_walk), PROT_READ, MAP_SHARED | (shared ? MAP_FIXED : 0),
 		  fd, 0);
@@ -172,6 +184,8 @@ void light_walk(int fd)
 	if (!shared)
 		walk_find_place(&gate->walker.place);
 	shared = at;
+	__atomic_store_n(&gate->walker.proven, 0, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&gate->walker.taken, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&gate->walker.shared, at, __ATOMIC_RELEASE);
 }
 
@@ -188,12 +202,13 @@ const struct ts_light_stacks *light_tick(void)
 	return told.message ? &told : NULL;
 }
 
-/* The probe on the stub is another daemon's next time. */
+/* The probe on the stub is another daemon's next time, which knows no stack that this one did. */
 void light_suspend(void)
 {
 	if (!light_gate)
 		return;
 	__atomic_store_n(&light_gate->stacks, TS_STACKS_NONE, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&light_gate->walker.shared, NULL, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&light_gate->open, 0, __ATOMIC_SEQ_CST);
 }
 

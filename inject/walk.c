@@ -5,8 +5,10 @@
 #include "inject/walk.h"
 
 #define WORD	 8
-
 #define REGISTER 1 /* no address of a word */
+/* Nothing else is mapped that close below the main thread's stack: farther away it is one of the
+ * program's own making, which is not looked for. */
+#define GROWN_MAX (128ull << 20)
 
 /* A walk over the native frames. */
 struct native {
@@ -26,7 +28,8 @@ static inline bool native_read(const struct native *native, uint64_t at, uint64_
 }
 
 /* As the kernel's programs have it, so that a walk ends where theirs does. False: it runs
- * elsewhere, or nobody can tell. */
+ * elsewhere, or nobody can tell. The main thread's descriptor names no block: by that it is known
+ * where a fork by hand has left it with its parent's number. */
 static bool native_bounds(struct walk_place *place, uint32_t tid, struct native *native)
 {
 	uint64_t base = walk_thread_pointer(), block, size;
@@ -36,7 +39,8 @@ static bool native_bounds(struct walk_place *place, uint32_t tid, struct native 
 		native->top = place->main_top;
 		if (native->sp >= place->main_low)
 			return native->sp < native->top;
-		__atomic_store_n(&place->grown, 1, __ATOMIC_RELAXED);
+		if (native->top - native->sp < GROWN_MAX)
+			__atomic_store_n(&place->grown, 1, __ATOMIC_RELAXED);
 		return false;
 	}
 	if (!place->block)
@@ -44,7 +48,7 @@ static bool native_bounds(struct walk_place *place, uint32_t tid, struct native 
 	block = walk_load(base + place->block);
 	size = walk_load(base + place->size);
 	native->top = base;
-	return native->sp >= block && native->sp < base && base - block <= size;
+	return block && native->sp >= block && native->sp < base && base - block <= size;
 }
 
 /* Words that do not fit make it a path that is too long to be kept. */
@@ -123,11 +127,13 @@ static bool native_go(const struct ts_walk *shared, const struct walk_place *pla
 	return true;
 }
 
-static bool native_walk(struct walker *walker, struct native *native, uint32_t tid)
+static bool native_walk(struct walker *walker, const struct ts_walk *shared, struct native *native,
+			uint32_t tid)
 {
 	struct walk_paths *paths = walk_paths_take(walker, tid);
 	uint64_t sp = native->sp, bp = native->bp;
-	uint64_t key = walk_path_key(walker->shared->seed, native->pc, (const uint64_t *)sp);
+	uint64_t seed = stack_hash_frame(shared->seed, walker->taken);
+	uint64_t key = walk_path_key(seed, native->pc, (const uint64_t *)sp);
 	const struct walk_path *known =
 		paths ? walk_path_find(paths, key, sp, native->top, bp) : NULL;
 	bool done = known;
@@ -137,7 +143,7 @@ static bool native_walk(struct walker *walker, struct native *native, uint32_t t
 		native->path.interpreter = known->interpreter;
 	} else {
 		native->path.count = native->path.by_bp = native->path.interpreter = 0;
-		done = native_go(walker->shared, &walker->place, native);
+		done = native_go(shared, &walker->place, native);
 	}
 	if (paths && done && !known) {
 		native->path.key = key;
@@ -149,8 +155,8 @@ static bool native_walk(struct walker *walker, struct native *native, uint32_t t
 	return done;
 }
 
-static uint64_t walk_stack(struct walker *walker, const struct ts_light_call *call,
-			   const uint64_t *saved, uint32_t tid)
+static uint64_t walk_stack(struct walker *walker, const struct ts_walk *shared,
+			   const struct ts_light_call *call, const uint64_t *saved, uint32_t tid)
 {
 	struct native native; /* not set to 0: its path is large, and made only if it is needed */
 
@@ -158,7 +164,8 @@ static uint64_t walk_stack(struct walker *walker, const struct ts_light_call *ca
 	native.sp = (uint64_t)(saved + call->frame);
 	native.bp = saved[TS_LIGHT_RBP];
 	native.bp_at = REGISTER;
-	if (!native_bounds(&walker->place, tid, &native) || !native_walk(walker, &native, tid) ||
+	if (!native_bounds(&walker->place, tid, &native) ||
+	    !native_walk(walker, shared, &native, tid) ||
 	    !walk_python(walker, tid, native.path.interpreter, &native.id))
 		return 0;
 	return native.id;
@@ -167,15 +174,18 @@ static uint64_t walk_stack(struct walker *walker, const struct ts_light_call *ca
 void walk_call(struct walker *walker, const struct ts_light_call *call, const uint64_t *saved,
 	       uint32_t tid, struct walked *ret)
 {
-	const struct ts_walk *shared = walker->shared;
+	const struct ts_walk *shared = walk_shared(walker);
 	struct walk_role *role = &ret->role;
 	uint64_t stack = 0;
 
 	ret->found = ret->stack = ret->id = 0;
 	ret->is_new = false;
+	*role = (struct walk_role){ .role = TS_STUB_UNKNOWN };
+	if (!shared)
+		return;
 	*role = walk_role(walker, tid);
 	if (__atomic_load_n(&shared->seed, __ATOMIC_ACQUIRE))
-		ret->found = walk_stack(walker, call, saved, tid);
+		ret->found = walk_stack(walker, shared, call, saved, tid);
 	if (ret->found && !shared->check && walk_has_id(shared, ret->found))
 		stack = ret->found;
 	walk_keep(walker, role, stack);

@@ -81,10 +81,12 @@ struct walk_node {
 	uint64_t passed;
 };
 
-/* Of the process. */
+/* Of the process. A child finds all of it empty, even one that a signal handler has forked off in
+ * the middle of a walk. */
 struct walker {
 	const struct ts_walk *shared; /* NULL: nothing is */
 	uint32_t proven;	      /* 1: a node was found where one is said to be */
+	uint32_t taken;		      /* how often it was: paths are of one time */
 	struct walk_place place;
 	struct walk_thread thread[WALK_THREADS];
 	struct walk_node node[WALK_NODES];
@@ -128,6 +130,12 @@ bool walk_python(const struct walker *walker, uint32_t tid, bool interpreter, ui
 struct walk_role walk_role(struct walker *walker, uint32_t tid);
 /* With the call's stack, 0: it is not known here. */
 void walk_keep(struct walker *walker, const struct walk_role *role, uint64_t stack);
+
+/* Once a function, since it may go in between; the memory stays. */
+static inline const struct ts_walk *walk_shared(const struct walker *walker)
+{
+	return __atomic_load_n(&walker->shared, __ATOMIC_ACQUIRE);
+}
 
 static inline uint64_t walk_thread_pointer(void)
 {

@@ -9,6 +9,7 @@
 #define NODE_PASSED 8 /* nodes without a launch that are remembered at once, as there */
 #define NO_BLOCK    UINT64_MAX
 #define NO_NUMBER   UINT64_MAX
+#define BEING_PUT   UINT64_MAX
 #define NUMBER_BITS 44
 
 static uint64_t node_key(uint64_t thread, uint64_t number)
@@ -21,12 +22,13 @@ static struct walk_node *node_at(struct walker *walker, uint64_t key)
 	return &walker->node[(key ^ key >> NUMBER_BITS) & (WALK_NODES - 1)];
 }
 
-/* Readers of its place meanwhile find another key, or none. */
+/* Readers of its place meanwhile find another key, or none, and other writers leave it. */
 static void node_put(struct walker *walker, uint64_t key, uint64_t stack, uint64_t passed)
 {
 	struct walk_node *node = node_at(walker, key);
 
-	__atomic_store_n(&node->key, 0, __ATOMIC_SEQ_CST);
+	if (__atomic_exchange_n(&node->key, BEING_PUT, __ATOMIC_SEQ_CST) == BEING_PUT)
+		return;
 	__atomic_store_n(&node->stack, stack, __ATOMIC_RELAXED);
 	__atomic_store_n(&node->passed, passed, __ATOMIC_RELAXED);
 	__atomic_store_n(&node->key, key, __ATOMIC_SEQ_CST);
@@ -76,7 +78,8 @@ static struct walk_role role_backward(struct walker *walker, const struct ts_aut
 		return role;
 	thread = word[TS_AUTOGRAD_THREAD];
 	number = word[TS_AUTOGRAD_NUMBER];
-	if (number == NO_NUMBER ||
+	/* Threads that have made nodes are counted from 1. */
+	if (!thread || number == NO_NUMBER ||
 	    !node_get(walker, node_key(thread, number), &role.word[0], &role.word[1]))
 		return role;
 	__atomic_store_n(&walker->proven, 1, __ATOMIC_RELAXED);
@@ -109,8 +112,9 @@ static struct walk_role role_forward(struct walker *walker, const struct ts_auto
 
 struct walk_role walk_role(struct walker *walker, uint32_t tid)
 {
-	const struct ts_autograd *at = &walker->shared->python.autograd;
-	uint32_t module = __atomic_load_n(&at->module, __ATOMIC_ACQUIRE);
+	const struct ts_walk *shared = walk_shared(walker);
+	const struct ts_autograd *at = shared ? &shared->python.autograd : NULL;
+	uint32_t module = at ? __atomic_load_n(&at->module, __ATOMIC_ACQUIRE) : 0;
 	uint64_t block = module ? node_block(module) : 0, node;
 
 	if (!module)

@@ -29,7 +29,7 @@ static void find_block(struct walk_place *place)
 	pthread_attr_getstack(&attr, &low, &bytes);
 	pthread_attr_destroy(&attr);
 	top = (uint64_t)low + bytes;
-	for (uint32_t at = 0; at + 16 <= DESCRIPTOR_BYTES; at += 8) {
+	for (uint32_t at = 0; at + 16 <= DESCRIPTOR_BYTES && base + at + 16 <= top; at += 8) {
 		block = walk_load(base + at);
 		size = walk_load(base + at + 8);
 		if (block >= here || size > top || block + size != top || base - block > size)
@@ -40,15 +40,17 @@ static void find_block(struct walk_place *place)
 	}
 }
 
+/* By the top, not by the kernel's name: a program may call another one its stack, and what it has
+ * made a guard of below is another mapping. */
 void walk_find_low(struct walk_place *place)
 {
-	char line[LINE_SIZE];
+	char line[LINE_SIZE], access;
 	uint64_t start, end;
 	FILE *maps = fopen("/proc/self/maps", "re");
 
 	while (maps && fgets(line, sizeof(line), maps))
-		if (strstr(line, "[stack]") &&
-		    sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2)
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %c", &start, &end, &access) == 3 &&
+		    access == 'r' && start < place->main_top && place->main_top <= end)
 			__atomic_store_n(&place->main_low, start, __ATOMIC_RELEASE);
 	if (maps)
 		fclose(maps);

@@ -80,12 +80,18 @@ static uint64_t frames_innermost(const struct ts_python *layout, uint64_t state)
 
 bool walk_python(const struct walker *walker, uint32_t tid, bool interpreter, uint64_t *id)
 {
-	const struct ts_walk *shared = walker->shared;
+	const struct ts_walk *shared = walk_shared(walker);
 	const struct walk_place *place = &walker->place;
-	uint8_t size = __atomic_load_n(&shared->python.size, __ATOMIC_ACQUIRE);
-	uint32_t depth = shared->python_depth;
 	struct frames frames = { .place = place, .hash = TS_PYTHON_SEED };
+	int (*initialized)(void) = place->initialized;
+	uint32_t depth;
 	uint64_t state;
+	uint8_t size;
+
+	if (!shared)
+		return false;
+	size = __atomic_load_n(&shared->python.size, __ATOMIC_ACQUIRE);
+	depth = shared->python_depth;
 
 	/* Where it is not known yet, the kernel's walk may know more. */
 	if (!size || !depth)
@@ -96,10 +102,11 @@ bool walk_python(const struct walker *walker, uint32_t tid, bool interpreter, ui
 		return true;
 	if (!place->is_main || tid != place->main_tid)
 		return !interpreter;
-	if (!place->initialized())
+	if (!initialized || !initialized())
 		return false;
 	frames.at = frames_innermost(&frames.layout, state);
-	while (frames.at && frames.count < TS_STACK_PYTHON_MAX && frames.count < depth)
+	/* Steps count, as in the kernel's walk, whether they add a frame or not. */
+	for (uint32_t i = 0; frames.at && i < TS_STACK_PYTHON_MAX && i < depth; i++)
 		if (!frames_step(&frames))
 			return false;
 	if (frames.count)

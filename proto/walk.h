@@ -31,11 +31,13 @@ struct ts_walk_rule {
 #define TS_WALK_ID_SETS	  2048
 #define TS_WALK_ID_WAYS	  8
 
+#define TS_WALK_VERSION	  1u /* of all that is here, the rules and the hash */
+
 struct ts_walk {
 	uint64_t seed; /* of the process's ids; 0: it is not known, and no stack can be */
 	uint32_t depth, python_depth;
-	uint32_t check; /* in tests: all go through the stub, which compares */
-	uint32_t unused;
+	uint32_t check;	  /* in tests: all go through the stub, which compares */
+	uint32_t version; /* TS_WALK_VERSION; a library takes no other */
 	/* Written once, its size last, and its module: 0 until then. */
 	struct ts_python python;
 	uint8_t reserved[4096 - 24 - sizeof(struct ts_python)];

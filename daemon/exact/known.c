@@ -45,6 +45,7 @@ static int known_share(struct known *known)
 	if (at == MAP_FAILED)
 		return -errno;
 	known->walk = at;
+	known->walk->version = TS_WALK_VERSION;
 	if (fcntl(fd, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) < 0 &&
 	    fcntl(fd, F_ADD_SEALS, seals) < 0)
 		return -errno;
