@@ -140,13 +140,14 @@ __noinline int autograd_look(struct thread *thread)
 }
 
 /* What the library has found out, as it alone sees every call of the thread: an enum ts_stub_role,
- * and what goes with it. The daemon sees to it that a stack of the forward pass is the process's
- * own. */
+ * and what goes with it. A stack of the forward pass that was not sent for this process is none:
+ * from any other, whoever chooses it could make any id. */
 static __always_inline void autograd_told(struct thread *thread, __u64 role, __u64 first,
 					  __u64 second, __u64 third)
 {
 	struct autograd_key key = { .seed = thread->seed, .thread = first, .number = second };
 	struct autograd *autograd = &thread->autograd;
+	const __u32 *whose;
 
 	autograd->role = AUTOGRAD_NONE;
 	autograd->known = 0;
@@ -156,6 +157,9 @@ static __always_inline void autograd_told(struct thread *thread, __u64 role, __u
 		autograd->number = third;
 		autograd->role = AUTOGRAD_FORWARD;
 	} else if (role == TS_STUB_BACKWARD) {
+		whose = bpf_map_lookup_elem(&stacks_sent, &first);
+		if (!whose || *whose != bpf_get_current_pid_tgid() >> 32)
+			return;
 		autograd->forward = first;
 		autograd->passed = second != 0;
 		autograd->role = AUTOGRAD_BACKWARD;
@@ -177,7 +181,7 @@ static __always_inline int autograd_send(__u64 id, const struct autograd *autogr
 {
 	__u64 ids = bpf_get_current_pid_tgid(), wake;
 	struct ts_event *ev;
-	__u8 one = 1;
+	__u32 tgid = ids >> 32;
 
 	if (!ring_has_room(false, &wake))
 		return -1;
@@ -187,7 +191,7 @@ static __always_inline int autograd_send(__u64 id, const struct autograd *autogr
 	__builtin_memset(ev, 0, sizeof(*ev));
 	ev->kind = TS_EVENT_BACKWARD;
 	ev->cpu = bpf_get_smp_processor_id();
-	ev->tgid = ids >> 32;
+	ev->tgid = tgid;
 	ev->tid = (__u32)ids;
 	ev->start_ns = bpf_ktime_get_ns();
 	ev->stack_id = id;
@@ -195,7 +199,7 @@ static __always_inline int autograd_send(__u64 id, const struct autograd *autogr
 	ev->backward.forward = autograd->forward;
 	ev->backward.passed = autograd->passed;
 	bpf_ringbuf_submit(ev, wake);
-	bpf_map_update_elem(&stacks_sent, &id, &one, BPF_ANY);
+	bpf_map_update_elem(&stacks_sent, &id, &tgid, BPF_ANY);
 	return 0;
 }
 

@@ -211,11 +211,12 @@ struct {
 	__type(value, struct probe_hits);
 } hits SEC(".maps");
 
+/* By id; whose they are. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, __u64);
-	__type(value, __u8);
+	__type(value, __u32);
 } stacks_sent SEC(".maps");
 
 struct {

@@ -71,7 +71,7 @@ static void on_unwound(void *data, const struct unwound *unwound)
 	remember(daemon, unwound->miss_id, unwound->id);
 	if (unwound->end == TS_END_MISSED)
 		count_cut(daemon, unwound);
-	if (probe_add_stack(daemon->probe, unwound->id))
+	if (probe_add_stack(daemon->probe, unwound->tgid, unwound->id))
 		give_stack(daemon, unwound);
 	probe_go_on(daemon->probe);
 }

@@ -220,11 +220,9 @@ bool probe_rule(const struct probe *probe, const struct probe_seeds *seeds, uint
 			 rule_key(seeds->rules, address, 1), ret);
 }
 
-bool probe_add_stack(struct probe *probe, uint64_t id)
+bool probe_add_stack(struct probe *probe, uint32_t pid, uint64_t id)
 {
-	uint8_t one = 1;
-
-	return !bpf_map_update_elem(probe->map[BROKER_STACKS_SENT], &id, &one, BPF_NOEXIST);
+	return !bpf_map_update_elem(probe->map[BROKER_STACKS_SENT], &id, &pid, BPF_NOEXIST);
 }
 
 void probe_go_on(struct probe *probe)

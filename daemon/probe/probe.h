@@ -96,8 +96,8 @@ bool probe_seeds(const struct probe *probe, uint32_t pid, struct probe_seeds *re
 /* Of a return address; false: none is filed. */
 bool probe_rule(const struct probe *probe, const struct probe_seeds *seeds, uint64_t address,
 		struct rule *ret);
-/* A stack is known that the programs have not sent. False: they have. */
-bool probe_add_stack(struct probe *probe, uint64_t id);
+/* A stack of a process is known that the programs have not sent. False: they have. */
+bool probe_add_stack(struct probe *probe, uint32_t pid, uint64_t id);
 void probe_go_on(struct probe *probe);
 void probe_go_on_with(struct probe *probe, uint32_t tgid);
 /* Nobody answers any more. */
