@@ -282,6 +282,9 @@ static int core_take_event(struct core *core, const struct core_origin *origin,
 		return core_stray(core);
 	core_see_event(core, origin, process, event);
 	r = kind->take(core, process, event);
+	/* What the programs lose, they count themselves. */
+	if (origin->calls && event->flags & TS_EVENT_STACK_LOST)
+		loss_add(process, LOSS_STACK, 1, event->start_ns, event->start_ns);
 	return r == INGEST_OK && core->stats.limited != limited ? INGEST_LIMIT : r;
 }
 

@@ -101,9 +101,14 @@ static void on_record(void *data, uint32_t pid, const void *record, size_t size)
 	struct exact *exact = data;
 	struct session *session = session_find(exact, pid);
 	struct core_origin origin = { .pid = pid };
+	enum light_verdict verdict = LIGHT_REFUSED;
 	struct ts_event call;
 
-	if (session && size >= sizeof(*event) && light_admit(session, event, &call)) {
+	if (session && size >= sizeof(*event))
+		verdict = light_admit(session, event, &call);
+	if (verdict == LIGHT_REPEATED)
+		return;
+	if (verdict == LIGHT_ADMITTED) {
 		origin.calls = true;
 		record = event = &call;
 		size = sizeof(call);

@@ -175,8 +175,11 @@ void light_over(struct session *session);
 /* walk.c */
 /* The library is told what is known of its stacks, from now on. */
 void light_share(struct session *session);
-/* A call or a stack from its ring, as the model may have it. False: it may not. */
-bool light_admit(struct session *session, const struct ts_event *event, struct ts_event *ret);
+/* A call or a stack from its ring, as the model may have it. Stacks are told until the library sees
+ * that they are known. */
+enum light_verdict { LIGHT_REFUSED, LIGHT_ADMITTED, LIGHT_REPEATED };
+enum light_verdict light_admit(struct session *session, const struct ts_event *event,
+			       struct ts_event *ret);
 
 /* span.c; all of it is nothing for a span that is none */
 int span_new(struct span *ret);

@@ -142,8 +142,8 @@ static bool time_is_ok(uint64_t time_ns)
 	return time_ns <= now_ns && now_ns - time_ns <= AGE_MAX_NS;
 }
 
-static bool admit_backward(struct session *session, const struct ts_event *event,
-			   struct ts_event *ret)
+static enum light_verdict admit_backward(struct session *session, const struct ts_event *event,
+					 struct ts_event *ret)
 {
 	const struct ts_backward *backward = &event->backward;
 	struct known *known = session->light.known;
@@ -151,49 +151,37 @@ static bool admit_backward(struct session *session, const struct ts_event *event
 
 	if (!known_has(known, backward->stack, event->start_ns) || event->stack_id != id ||
 	    !known_has(known, backward->forward, event->start_ns) || backward->passed > 1)
-		return false;
+		return LIGHT_REFUSED;
+	if (known_has(known, id, event->start_ns))
+		return LIGHT_REPEATED;
 	walk_add_id(session->exact, session->pid, id);
 	*ret = *event;
-	return true;
+	return LIGHT_ADMITTED;
 }
 
-static void lose_stack(struct session *session, struct ts_event *event)
-{
-	const struct core_process *process =
-		core_process_by_pid(session->exact->parts.core, session->pid);
-	const struct core_loss loss = {
-		.start_ns = event->start_ns,
-		.end_ns = event->start_ns,
-		.process = process ? process->id : 0,
-		.reason = LOSS_STACK,
-		.count = 1,
-	};
-
-	event->stack_id = 0;
-	event->flags |= TS_EVENT_STACK_LOST;
-	core_lose(session->exact->parts.core, &loss);
-}
-
-bool light_admit(struct session *session, const struct ts_event *event, struct ts_event *ret)
+enum light_verdict light_admit(struct session *session, const struct ts_event *event,
+			       struct ts_event *ret)
 {
 	struct light_session *light = &session->light;
 
 	if (!session->settings.light || !event->ns_tid || !time_is_ok(event->start_ns) ||
 	    event->flags & TS_EVENT_STACK_LOST)
-		return false;
+		return LIGHT_REFUSED;
 	if (event->kind == TS_EVENT_BACKWARD)
 		return admit_backward(session, event, ret);
 	if (event->kind != TS_EVENT_API)
-		return false;
+		return LIGHT_REFUSED;
 	*ret = *event;
 	ret->tid = event->ns_tid;
 	if (light->foreign)
 		ret->tid = threads_find(&light->threads, session->pid, event->ns_tid, uv_hrtime());
 	if (!event->stack_id)
-		return true;
-	if (known_has(light->known, event->stack_id, event->start_ns))
+		return LIGHT_ADMITTED;
+	if (known_has(light->known, event->stack_id, event->start_ns)) {
 		session->exact->stats.walked++;
-	else
-		lose_stack(session, ret);
-	return true;
+	} else {
+		ret->stack_id = 0;
+		ret->flags |= TS_EVENT_STACK_LOST;
+	}
+	return LIGHT_ADMITTED;
 }
