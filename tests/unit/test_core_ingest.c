@@ -197,6 +197,26 @@ static void ingest_believes_a_library_about_itself_only(void **state)
 	assert_int_equal(give(&event), INGEST_BAD);
 }
 
+/* Those of the programs are counted by these. */
+static void ingest_adds_up_stacks_that_a_library_lost(void **state)
+{
+	const struct core_origin self = { .pid = pid, .calls = true };
+	struct ts_event event = call_event(FN_LAUNCH, 10, 0);
+
+	announce();
+	event.flags = TS_EVENT_STACK_LOST;
+	assert_int_equal(give(&event), INGEST_OK);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(core_ingest(core, &self, &event, sizeof(event)), INGEST_OK);
+	event.flags = 0;
+	event.stack_id = 7;
+	assert_int_equal(core_ingest(core, &self, &event, sizeof(event)), INGEST_OK);
+	assert_int_equal(seen.losses, 0);
+	core_checkpoint(core, 60);
+	assert_int_equal(lost(LOSS_STACK), 1000);
+	assert_in_range(seen.losses, 1, 9);
+}
+
 static void ingest_checks_stacks(void **state)
 {
 	static _Alignas(struct ts_stack) char
@@ -419,6 +439,7 @@ int main(void)
 		STORY(ingest_counts_strays_with_their_window),
 		STORY(ingest_takes_an_end_that_comes_late),
 		STORY(ingest_believes_a_library_about_itself_only),
+		STORY(ingest_adds_up_stacks_that_a_library_lost),
 		STORY(ingest_checks_stacks),
 		STORY(ingest_forwards_losses_of_others),
 		STORY(ingest_refuses_a_table_that_it_cannot_follow),
