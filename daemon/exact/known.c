@@ -41,7 +41,9 @@ static int known_share(struct known *known)
 		fd = memfd_create("tracesmith-walk", flags);
 	if (fd < 0 || ftruncate(fd, sizeof(struct ts_walk)) < 0)
 		return -errno;
-	at = mmap(NULL, sizeof(struct ts_walk), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	/* All of it: a process that is out of memory must not be asked for a page of ours. */
+	at = mmap(NULL, sizeof(struct ts_walk), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+		  fd, 0);
 	if (at == MAP_FAILED)
 		return -errno;
 	known->walk = at;

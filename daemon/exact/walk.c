@@ -1,5 +1,5 @@
-/* Walk: what the library of a session is told of stacks, so that it need not go through the stub
- * for each; and whether what it says of them can be so. */
+/* Walk: what the library of a session gets to know of stacks, so that it need not go through the
+ * stub for each; and whether what it says of them can be so. */
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "core/base/time.h"

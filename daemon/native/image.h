@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/rule.h"
 #include "core/base/arena.h"
 #include "core/base/map.h"
+#include "proto/rule.h"
 
 struct image;
 

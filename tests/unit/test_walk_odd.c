@@ -124,7 +124,7 @@ static void *find_place(void *data)
 }
 
 /* Who forks by a system call of his own has the parent's number in his descriptor, where the main
- * thread's stack begins at 0. */
+ * thread's stack is all from 0 on. */
 static void coroutine_of_who_has_another_number_is_left_alone(void **state)
 {
 	/* Below the descriptor, as the heap is. */
