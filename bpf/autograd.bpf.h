@@ -147,7 +147,6 @@ static __always_inline void autograd_told(struct thread *thread, __u64 role, __u
 {
 	struct autograd_key key = { .seed = thread->seed, .thread = first, .number = second };
 	struct autograd *autograd = &thread->autograd;
-	const __u32 *whose;
 
 	autograd->role = AUTOGRAD_NONE;
 	autograd->known = 0;
@@ -157,8 +156,7 @@ static __always_inline void autograd_told(struct thread *thread, __u64 role, __u
 		autograd->number = third;
 		autograd->role = AUTOGRAD_FORWARD;
 	} else if (role == TS_STUB_BACKWARD) {
-		whose = bpf_map_lookup_elem(&stacks_sent, &first);
-		if (!whose || *whose != bpf_get_current_pid_tgid() >> 32)
+		if (!sent_is_own(first))
 			return;
 		autograd->forward = first;
 		autograd->passed = second != 0;
@@ -181,7 +179,6 @@ static __always_inline int autograd_send(__u64 id, const struct autograd *autogr
 {
 	__u64 ids = bpf_get_current_pid_tgid(), wake;
 	struct ts_event *ev;
-	__u32 tgid = ids >> 32;
 
 	if (!ring_has_room(false, &wake))
 		return -1;
@@ -191,7 +188,7 @@ static __always_inline int autograd_send(__u64 id, const struct autograd *autogr
 	__builtin_memset(ev, 0, sizeof(*ev));
 	ev->kind = TS_EVENT_BACKWARD;
 	ev->cpu = bpf_get_smp_processor_id();
-	ev->tgid = tgid;
+	ev->tgid = ids >> 32;
 	ev->tid = (__u32)ids;
 	ev->start_ns = bpf_ktime_get_ns();
 	ev->stack_id = id;
@@ -199,7 +196,7 @@ static __always_inline int autograd_send(__u64 id, const struct autograd *autogr
 	ev->backward.forward = autograd->forward;
 	ev->backward.passed = autograd->passed;
 	bpf_ringbuf_submit(ev, wake);
-	bpf_map_update_elem(&stacks_sent, &id, &tgid, BPF_ANY);
+	sent_keep(id);
 	return 0;
 }
 

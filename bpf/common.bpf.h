@@ -219,6 +219,21 @@ struct {
 	__type(value, __u32);
 } stacks_sent SEC(".maps");
 
+/* Global, both, so that they are verified once and not for each way that leads to them. */
+__noinline int sent_keep(__u64 id)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	return bpf_map_update_elem(&stacks_sent, &id, &tgid, BPF_ANY);
+}
+
+__noinline int sent_is_own(__u64 id)
+{
+	__u32 *whose = bpf_map_lookup_elem(&stacks_sent, &id);
+
+	return whose && *whose == bpf_get_current_pid_tgid() >> 32;
+}
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

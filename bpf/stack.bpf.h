@@ -59,7 +59,6 @@ static __always_inline int stack_put(struct thread *thread, __u64 id, __u64 wake
 /* Global, as others here, so that it is verified once and not for each way that leads to it. */
 __noinline int stack_send(struct thread *thread, __u64 id, bool keep)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	__u64 wake;
 	int r;
 
@@ -75,7 +74,7 @@ __noinline int stack_send(struct thread *thread, __u64 id, bool keep)
 	else
 		r = stack_put(thread, id, wake, TS_STACK_PYTHON_MAX);
 	if (!r)
-		bpf_map_update_elem(&stacks_sent, &id, &tgid, BPF_ANY);
+		sent_keep(id);
 	return r;
 }
 
