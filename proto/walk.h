@@ -31,7 +31,7 @@ struct ts_walk_rule {
 #define TS_WALK_ID_SETS	  2048
 #define TS_WALK_ID_WAYS	  8
 
-#define TS_WALK_VERSION	   1u /* of all that is here, the rules and the hash */
+#define TS_WALK_VERSION	  1u /* of all that is here, the rules and the hash */
 
 struct ts_walk {
 	uint64_t seed; /* of the process's ids; 0: it is not known, and no stack can be */
