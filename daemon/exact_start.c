@@ -27,7 +27,7 @@ static void on_light(void *data, uint32_t pid, bool light)
 	struct daemon *daemon = data;
 
 	if (light)
-		price_process_gone(daemon->price, pid, uv_hrtime());
+		price_inside_begins(daemon->price, pid, uv_hrtime());
 	if (libraries_hold(daemon->libraries, pid, light) < 0)
 		log_warning("No memory to leave hot calls of process %u to our library", pid);
 	core_set_light(daemon->core, pid, light);

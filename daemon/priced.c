@@ -32,6 +32,7 @@ static void on_tier(void *data, uint32_t pid, struct price_tier *ret)
 		.recording = tier.recording,
 		.windows = tier.windows,
 		.inside = tier.inside,
+		.walk_ns = tier.walk_ns,
 		.budget = tier.budget_ppm / PPM,
 	};
 }
@@ -97,13 +98,21 @@ static void on_whole(void *data, uint32_t pid, uint64_t now_ns, uint64_t hits)
 }
 
 /* What the hits take at least, of one core: as if they all came in a loop. */
-static double cpu_share(const struct daemon *daemon, const struct watch_price *price)
+static double cpu_share(const struct daemon *daemon, const struct price_told *told)
 {
-	double hits = price->rate * price->share + price->cold_rate;
+	const struct watch_price *price = &told->price;
 	struct calibration calibration;
+	double hot_ns, cold_ns;
 
 	calibrate_result(daemon->calibrate, &calibration);
-	return hits * (double)calibration.hot_ns / NS_PER_S;
+	cold_ns = (double)calibration.hot_ns;
+	hot_ns = told->inside_ns ? (double)told->inside_ns : cold_ns;
+	return (price->rate * price->share * hot_ns + price->cold_rate * cold_ns) / NS_PER_S;
+}
+
+static bool is_of_stacks(enum price_part part)
+{
+	return part == PRICE_STACKS || part == PRICE_STACKS_INSIDE;
 }
 
 static void on_price(void *data, uint32_t pid, const struct price_told *told)
@@ -129,8 +138,8 @@ static void on_price(void *data, uint32_t pid, const struct price_told *told)
 		.turned_ns = price->turned_ns,
 		.calls_per_s = (uint64_t)price->rate,
 		.hit_ns = told->hit_ns,
-		.cpu_ppm = (uint64_t)ppm(told->part == PRICE_STACKS ? price->now
-								    : cpu_share(daemon, price)),
+		.cpu_ppm = (uint64_t)ppm(is_of_stacks(told->part) ? price->now
+								  : cpu_share(daemon, told)),
 		.told_ns = uv_hrtime(),
 	};
 

@@ -19,17 +19,20 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-#define PAGE	  4096
-#define REACH	  (1ull << 30) /* of a jump, and a margin */
-#define STEP	  (1ull << 20)
-#define DRIVER	  "libcuda.so"
-#define LINE_SIZE 4352 /* of /proc/self/maps: a path and what stands before it */
+#define PAGE	    4096
+#define REACH	    (1ull << 30) /* of a jump, and a margin */
+#define STEP	    (1ull << 20)
+#define DRIVER	    "libcuda.so"
+#define LINE_SIZE   4352 /* of /proc/self/maps: a path and what stands before it */
+
+#define WALKS_TICKS (1000 / CUPTI_TICK_MS) /* from one message about walks to the next */
 
 void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved);
 
 static struct ts_light_head *region;
 static void *shared;		      /* with the daemon, as the gate's walker has it */
 static struct ts_light_stacks answer; /* to be told in the next tick, if it has a message */
+static unsigned int ticks;	      /* since walks were told */
 
 struct range {
 	uint64_t start, end;
@@ -189,17 +192,35 @@ void light_walk(int fd)
 	__atomic_store_n(&gate->walker.shared, at, __ATOMIC_RELEASE);
 }
 
-const struct ts_light_stacks *light_tick(void)
+/* What walks took since the last time. */
+static void light_tell_walks(struct light_gate *gate, bool (*say)(const void *, size_t))
 {
-	static struct ts_light_stacks told;
+	struct ts_light_walks walks = { .message = TS_MESSAGE_WALKS };
+	uint64_t total = 0, grown;
+
+	for (size_t i = 0; i < LIGHT_SAMPLERS; i++)
+		total += __atomic_load_n(&gate->timer[i].total, __ATOMIC_RELAXED);
+	grown = total - gate->timed;
+	gate->timed = total;
+	walks.count = (uint32_t)(grown >> WALK_TIMER_BITS);
+	walks.ns = grown & ((1ull << WALK_TIMER_BITS) - 1);
+	if (walks.count)
+		say(&walks, sizeof(walks));
+}
+
+void light_tick(bool (*say)(const void *message, size_t size))
+{
 	struct light_gate *gate = light_gate;
 
 	if (gate && __atomic_exchange_n(&gate->walker.place.grown, 0, __ATOMIC_RELAXED))
 		walk_find_low(&gate->walker.place);
-
-	told = answer;
+	if (gate && ++ticks >= WALKS_TICKS) {
+		ticks = 0;
+		light_tell_walks(gate, say);
+	}
+	if (answer.message)
+		say(&answer, sizeof(answer));
 	answer.message = 0;
-	return told.message ? &told : NULL;
 }
 
 /* The probe on the stub is another daemon's next time, which knows no stack that this one did. */

@@ -7,6 +7,7 @@
 
 #include "inject/light_sampler.h"
 #include "inject/walk.h"
+#include "inject/walk_timer.h"
 #include "proto/event.h"
 #include "proto/hello.h"
 #include "proto/light.h"
@@ -20,9 +21,9 @@ void light_stacks(const struct ts_light_stacks *stacks);
 /* Takes what is known of stacks, by which calls that are all to have one are told without the stub.
  * The descriptor stays the caller's. */
 void light_walk(int fd);
-/* In a tick: what the daemon is to know of the stacks, or NULL. Whoever was in a call at the last
- * one has left it, so that all calls now go as told. */
-const struct ts_light_stacks *light_tick(void);
+/* In a tick: says what the daemon is to know of the stacks. Whoever was in a call at the last one
+ * has left it, so that all calls now go as told. */
+void light_tick(bool (*say)(const void *message, size_t size));
 /* Nothing is reported until light_start() is called again. */
 void light_suspend(void);
 /* False: functions of the driver still lead to us, so we must stay. */
@@ -36,7 +37,10 @@ struct light_gate {
 	int open;
 	uint32_t stacks; /* enum ts_stacks */
 	uint64_t sample_ns;
-	struct light_sampler sampler[LIGHT_SAMPLERS]; /* by thread */
+	/* By thread. */
+	struct light_sampler sampler[LIGHT_SAMPLERS];
+	struct walk_timer timer[LIGHT_SAMPLERS];
+	uint64_t timed; /* sum of the timers, as it was told */
 	struct walker walker;
 };
 extern struct light_gate *light_gate;

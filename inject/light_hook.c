@@ -173,6 +173,19 @@ static inline bool wants_stack(struct light_gate *gate, struct light_sampler *sa
 	       light_sampler_takes(sampler, work, gate->sample_ns, clock_ns(CLOCK_MONOTONIC));
 }
 
+/* Seldom. */
+static __attribute__((noinline)) void walk_timed(struct light_gate *gate,
+						 const struct ts_light_call *call,
+						 const uint64_t *saved, uint32_t tid,
+						 struct walked *ret)
+{
+	uint64_t before_ns = clock_ns(CLOCK_MONOTONIC), begin_ns = clock_ns(CLOCK_MONOTONIC);
+
+	walk_call(&gate->walker, call, saved, tid, ret);
+	walk_timer_add(&gate->timer[tid % LIGHT_SAMPLERS], clock_ns(CLOCK_MONOTONIC) - begin_ns,
+		       begin_ns - before_ns);
+}
+
 /* Without the stub, if what it would tell is known. */
 static inline bool knows_stack(struct light_gate *gate, const struct ts_light_call *call,
 			       const uint64_t *saved, uint32_t tid, struct walked *ret)
@@ -181,7 +194,10 @@ static inline bool knows_stack(struct light_gate *gate, const struct ts_light_ca
 
 	if (!all || !__atomic_load_n(&gate->walker.shared, __ATOMIC_ACQUIRE))
 		return false;
-	walk_call(&gate->walker, call, saved, tid, ret);
+	if (walk_timer_takes(&gate->timer[tid % LIGHT_SAMPLERS]))
+		walk_timed(gate, call, saved, tid, ret);
+	else
+		walk_call(&gate->walker, call, saved, tid, ret);
 	return ret->id != 0;
 }
 

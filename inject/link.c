@@ -411,7 +411,6 @@ static enum outcome link_read(void)
 static void link_tick(void)
 {
 	int fd = __atomic_exchange_n(&offered, NOTHING, __ATOMIC_ACQ_REL);
-	const struct ts_light_stacks *stacks;
 
 	if (fd >= 0)
 		close(fd); /* we had a connection before */
@@ -420,8 +419,7 @@ static void link_tick(void)
 		cupti_tick();
 		cupti_leave();
 	}
-	if ((stacks = light_tick()))
-		link_send(stacks, sizeof(*stacks));
+	light_tick(link_send);
 	link_tell_losses();
 	link_tell_again();
 }

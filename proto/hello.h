@@ -45,6 +45,7 @@ enum ts_message {
 	TS_MESSAGE_STATE = 2,
 	TS_MESSAGE_LIGHT =
 		3, /* struct ts_light (light.h); alone, instead of the state COLLECTING */
+	TS_MESSAGE_WALKS = 4, /* struct ts_light_walks (light.h) */
 	/* daemon to library */
 	TS_MESSAGE_WELCOME = 16,
 	TS_MESSAGE_REFUSED = 17, /* with a sentence; do not retry */

@@ -49,6 +49,17 @@ struct ts_light_stacks {
 /* Beside the stacks: it is to answer. */
 #define TS_STACKS_ANSWER 0x100u
 
+/* library to daemon, while it walks stacks itself (walk.h), once a second at most: how long some of
+ * its walks took since the last time, whether their stacks were known or not */
+struct ts_light_walks {
+	uint32_t message; /* TS_MESSAGE_WALKS */
+	uint32_t count;
+	uint64_t ns; /* of all of them */
+};
+
+/* No walk takes longer, unless its thread has lost its processor. */
+#define TS_LIGHT_WALK_MAX_NS 50000u
+
 /* The code of the stub: nop, ret. */
 #define TS_LIGHT_STUB                                                                              \
 	{                                                                                          \
@@ -104,6 +115,9 @@ enum ts_light_saved {
 _Static_assert(sizeof(struct ts_light_head) + TS_LIGHT_SITES * sizeof(struct ts_light_call) <=
 		       TS_LIGHT_DATA_BYTES,
 	       "the data has room for all sites");
+_Static_assert(sizeof(struct ts_light) == 160 && sizeof(struct ts_light_stacks) == 16 &&
+		       sizeof(struct ts_light_walks) == 16,
+	       "messages have one size for all compilers");
 _Static_assert(TS_LIGHT_DATA_BYTES % 4096 == 0, "code starts on a page of its own");
 
 #endif

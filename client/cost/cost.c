@@ -30,7 +30,8 @@
 	X(TURNS, "turns")                                                                          \
 	X(TURNED, "turned_ns")                                                                     \
 	X(BASIS, "measured")                                                                       \
-	X(RECORDS, "records")
+	X(RECORDS, "records")                                                                      \
+	X(INSIDE, "inside")
 
 enum field {
 #define X(id, name) FIELD_##id,
@@ -59,6 +60,12 @@ void cost_done(struct cost *cost)
 bool cost_part_is(const struct cost_part *part, const char *name)
 {
 	return strcmp(part->name, name) == 0;
+}
+
+bool cost_part_adds(const struct cost_part *part)
+{
+	return !cost_part_is(part, "stacks") && !cost_part_is(part, "stacks-inside") &&
+	       !cost_part_is(part, "thread");
 }
 
 const struct cost_part *cost_find(const struct cost *cost, const char *name)
@@ -151,7 +158,8 @@ static void take_row(const struct asked *asked, size_t row)
 	part->over = number_of(asked, row, FIELD_OVER);
 	part->records = (uint32_t)number_of(asked, row, FIELD_RECORDS);
 	text_of(asked, row, FIELD_BASIS, part->basis);
-	if (cost_part_is(part, "stacks") || cost_part_is(part, "thread"))
+	part->inside = number_of(asked, row, FIELD_INSIDE);
+	if (!cost_part_adds(part))
 		return;
 	add_up(cost, part);
 	cost->budget = number_of(asked, row, FIELD_BUDGET);

@@ -25,6 +25,7 @@ struct cost_part {
 	struct cost_share cost, whole;
 	int64_t watched, cold, cpu, calls_per_s, hit_ns, turns, turned_ns;
 	uint32_t records; /* enum ts_records, 0: nothing of the exact tier */
+	bool inside;	  /* our library in the process reports its frequent calls */
 	bool over;
 };
 
@@ -46,9 +47,10 @@ struct cost {
 int cost_ask(struct link *link, struct cost *cost);
 void cost_done(struct cost *cost);
 
-/* Parts differ: that which is measured, with everything that comes and goes with it; and what is a
- * share of that ("stacks"), or costs no speed ("thread"). */
 bool cost_part_is(const struct cost_part *part, const char *name);
+/* Parts differ: that which is measured, with everything that comes and goes with it; and what is a
+ * share of that ("stacks", "stacks-inside"), or costs no speed ("thread"): that adds nothing. */
+bool cost_part_adds(const struct cost_part *part);
 /* That which the budget bounds, or NULL. */
 const struct cost_part *cost_budgeted(const struct cost *cost);
 const struct cost_part *cost_find(const struct cost *cost, const char *name);

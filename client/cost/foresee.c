@@ -133,32 +133,60 @@ static bool foresee_saving(const struct cost_part *part, double saved, struct fo
 	return (int64_t)saved > 0;
 }
 
+/* What stacks of calls that submit work or wait cost: walks in the kernel, and by our library. */
+static double price_of_stacks(const struct cost *cost)
+{
+	const struct cost_part *stacks = cost_find(cost, "stacks");
+	const struct cost_part *inside = cost_find(cost, "stacks-inside");
+	double price = 0;
+
+	if (stacks)
+		price += (double)(stacks->cost.middle - stacks->cold);
+	if (inside)
+		price += (double)inside->cost.middle;
+	return price;
+}
+
+/* Our library walks a stack for each call, or the kernel's programs do for nearly all. */
+static bool takes_all(const struct cost *cost, const struct cost_part *part)
+{
+	const struct cost_part *stacks = cost_find(cost, "stacks");
+	double calls_per_s = (double)part->calls_per_s * (double)part->watched / COST_PPM;
+
+	if (cost_find(cost, "stacks-inside"))
+		return true;
+	return cost_part_is(part, "exact") && (double)stacks->calls_per_s > ALL * calls_per_s;
+}
+
 static size_t foresee_stacks(const struct cost *cost, const struct cost_part *part,
 			     struct foreseen *ret)
 {
 	const struct cost_part *stacks = cost_find(cost, "stacks");
+	const struct cost_part *inside = cost_find(cost, "stacks-inside");
+	const struct cost_part *most = inside ? inside : stacks;
 	bool exact = cost_part_is(part, "exact");
-	double sampled, rest;
+	const char *attach = exact ? "tsctl attach" : "tsctl attach --light";
+	double saved = price_of_stacks(cost), rest;
 	size_t count = 0;
 
-	if (!stacks)
+	if (!most)
 		return 0;
-	sampled = (double)(stacks->cost.middle - stacks->cold);
-	rest = SAMPLED * (double)stacks->hit_ns * COST_PPM / NS_PER_S;
+	rest = SAMPLED * (double)(stacks ? stacks : inside)->hit_ns * COST_PPM / NS_PER_S;
 	ret[0] = (struct foreseen){
 		.kind = FORESEEN_STACKS,
-		.rate = stacks->calls_per_s,
-		.each_low_ns = stacks->hit_ns,
-		.each_high_ns = stacks->hit_ns,
+		.rate = most->calls_per_s,
+		.each_low_ns = most->hit_ns,
+		.each_high_ns = most->hit_ns,
 	};
 	ret[1] = ret[0];
-	snprintf(ret[0].setting, sizeof(ret->setting),
-		 exact ? "tsctl attach --stacks none" : "launch_stacks = 0");
-	count += foresee_saving(part, sampled, &ret[0]);
-	snprintf(ret[count].setting, sizeof(ret->setting), "tsctl attach --stacks sampled");
-	if (exact && (double)stacks->calls_per_s >
-			     ALL * (double)part->calls_per_s * (double)part->watched / COST_PPM)
-		count += foresee_saving(part, sampled - rest, &ret[count]);
+	if (exact || inside)
+		snprintf(ret[0].setting, sizeof(ret->setting), "%s --stacks none", attach);
+	else
+		snprintf(ret[0].setting, sizeof(ret->setting), "launch_stacks = 0");
+	count += foresee_saving(part, saved, &ret[0]);
+	snprintf(ret[count].setting, sizeof(ret->setting), "%s --stacks sampled", attach);
+	if (takes_all(cost, part))
+		count += foresee_saving(part, saved - rest, &ret[count]);
 	return count;
 }
 
@@ -174,7 +202,7 @@ static size_t foresee_light(const struct cost_part *part, struct foreseen *ret)
 		.each_high_ns = HIT_INSIDE_NS,
 	};
 
-	if (cost_part_is(part, "exact") || !part->calls_per_s ||
+	if (cost_part_is(part, "exact") || part->inside || !part->calls_per_s ||
 	    !foresee_saving(part, (double)(part->cost.middle - part->cold) - light, &foreseen))
 		return 0;
 	foreseen.watched = (int64_t)COST_PPM;
@@ -182,11 +210,25 @@ static size_t foresee_light(const struct cost_part *part, struct foreseen *ret)
 	return 1;
 }
 
+/* What stacks take for a call that our library reports, by the estimate. */
+static int64_t stacks_ns(const struct cost *cost, const struct cost_part *part)
+{
+	static const char *const names[] = { "stacks", "stacks-inside" };
+	int64_t ns = 0;
+
+	for (size_t i = 0; part->inside && part->calls_per_s && i < ARRAY_SIZE(names); i++) {
+		const struct cost_part *stacks = cost_find(cost, names[i]);
+
+		ns += stacks ? stacks->calls_per_s * stacks->hit_ns / part->calls_per_s : 0;
+	}
+	return ns;
+}
+
 /* What the records of graphs' parts take for a call, by the estimate: with those of kernels they
  * go, too. */
-static int64_t parts_ns(const struct cost_part *part)
+static int64_t parts_ns(const struct cost *cost, const struct cost_part *part)
 {
-	int64_t rest_ns = part->hit_ns - HIT_EXACT_NS;
+	int64_t rest_ns = part->hit_ns - HIT_EXACT_NS - stacks_ns(cost, part);
 
 	return cost_part_is(part, "exact") && rest_ns > 0 ? rest_ns : 0;
 }
@@ -198,7 +240,7 @@ static size_t foresee_records(const struct cost *cost, const struct cost_part *p
 	size_t count = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		int64_t more_ns = kinds[i].record == TS_RECORD_KERNELS ? parts_ns(part) : 0;
+		int64_t more_ns = kinds[i].record == TS_RECORD_KERNELS ? parts_ns(cost, part) : 0;
 		int64_t low_ns = kinds[i].low_ns + more_ns, high_ns = kinds[i].high_ns + more_ns;
 		double each_ns = (double)(low_ns + high_ns) / 2;
 

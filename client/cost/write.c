@@ -60,7 +60,7 @@ static void write_basis(const struct cost *cost, const struct cost_part *part)
 			printf(", %s ago", units_nanoseconds(time, ago_ns > 0 ? ago_ns : 0));
 	} else if (part->hit_ns) {
 		printf("estimated from %" PRId64 " %s at %s", part->calls_per_s,
-		       cost_part_is(part, "stacks") ? "walks/s" : "calls/s",
+		       cost_part_adds(part) ? "calls/s" : "walks/s",
 		       units_nanoseconds(time, part->hit_ns));
 	} else {
 		fputs("estimated", stdout);
@@ -68,12 +68,15 @@ static void write_basis(const struct cost *cost, const struct cost_part *part)
 	putchar('\n');
 }
 
-/* What is a part of the others: the time that the programs in the kernel took for walks. */
-static void write_stacks(const struct cost *cost, const struct cost_part *part)
+/* What is a part of the others: the time that walks took. */
+static void write_stacks(const struct cost *cost, const char *name, const char *what)
 {
+	const struct cost_part *part = cost_find(cost, name);
 	char share[SHARE_TEXT];
 
-	printf("  stacks: %s, part of it, ", percent(share, part->cost.middle));
+	if (!part)
+		return;
+	printf("  %s: %s, part of it, ", what, percent(share, part->cost.middle));
 	write_basis(cost, part);
 }
 
@@ -81,7 +84,7 @@ static void write_part(const struct cost *cost, const struct cost_part *part)
 {
 	char share[SHARE_TEXT], range[SHARE_TEXT];
 
-	if (cost_part_is(part, "stacks") || cost_part_is(part, "thread"))
+	if (!cost_part_adds(part))
 		return;
 	printf("  %s: %s%s, ", part->name, percent(share, part->cost.middle),
 	       interval(range, &part->cost));
@@ -98,12 +101,11 @@ static void write_part(const struct cost *cost, const struct cost_part *part)
 
 static void write_extras(const struct cost *cost)
 {
-	const struct cost_part *part = cost_find(cost, "stacks");
+	const struct cost_part *part = cost_find(cost, "thread");
 	char share[SHARE_TEXT];
 
-	if (part)
-		write_stacks(cost, part);
-	part = cost_find(cost, "thread");
+	write_stacks(cost, "stacks", "stacks");
+	write_stacks(cost, "stacks-inside", "stacks, walked by our library in the process");
 	if (part)
 		printf("  thread of the library: %s of a core, by its own count since recording "
 		       "started\n",
@@ -120,11 +122,12 @@ static void write_budget(const struct cost_part *part, const struct foreseen *fo
 	       (double)foreseen->watched / COST_PERCENT_PPM);
 }
 
-static void write_setting(const struct cost_part *part, const struct foreseen *foreseen)
+static void write_setting(const struct cost_part *part, const struct foreseen *foreseen, int width)
 {
 	char share[SHARE_TEXT], low[UNITS_TEXT_SIZE], high[UNITS_TEXT_SIZE];
 
-	printf("  %-31s %s, %+.2f points", foreseen->setting, percent(share, foreseen->then.middle),
+	printf("  %-*s %s, %+.2f points", width, foreseen->setting,
+	       percent(share, foreseen->then.middle),
 	       (double)(foreseen->then.middle - part->cost.middle) / COST_PERCENT_PPM);
 	units_nanoseconds(low, foreseen->each_low_ns);
 	units_nanoseconds(high, foreseen->each_high_ns);
@@ -136,6 +139,21 @@ static void write_setting(const struct cost_part *part, const struct foreseen *f
 	else
 		printf(", %" PRId64 " calls/s at %s to %s, as on an H200\n", foreseen->rate, low,
 		       high);
+}
+
+static void write_settings(const struct cost_part *part, const struct foreseen *foreseen,
+			   size_t count)
+{
+	size_t width = 0, size;
+
+	if (count)
+		puts("With another setting, by estimate:");
+	for (size_t i = 0; i < count; i++) {
+		size = strlen(foreseen[i].setting);
+		width = size > width ? size : width;
+	}
+	for (size_t i = 0; i < count; i++)
+		write_setting(part, &foreseen[i], (int)width);
 }
 
 static void write_others(const struct cost *cost)
@@ -150,11 +168,7 @@ static void write_others(const struct cost *cost)
 			       cost->pid);
 		write_budget(part, &foreseen[i]);
 	}
-	for (size_t first = i; i < count; i++) {
-		if (i == first)
-			puts("With another setting, by estimate:");
-		write_setting(part, &foreseen[i]);
-	}
+	write_settings(part, &foreseen[i], count - i);
 }
 
 static void number_json(const char *name, int64_t number, bool known)

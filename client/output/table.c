@@ -30,7 +30,7 @@ static const struct table_pick picks[] = {
 	  (const char *const[]){ "container", "inside", "cost", "lost", "errors", NULL } },
 	{ "cost",
 	  (const char *const[]){ "whole_low", "whole_high", "cold", "calls_per_s", "hit_ns",
-				 "turned_ns", "records", NULL },
+				 "turned_ns", "records", "inside", NULL },
 	  (const char *const[]){ "until_ns", "over", NULL } },
 	{ "kernels", (const char *const[]){ NULL },
 	  (const char *const[]){ "sampled", "plus_minus", "plus_minus_ns", "watched", "where",

@@ -185,11 +185,13 @@ struct core_watch {
 
 /* What watching costs a process: more time that it needs, in parts per million. Numbers are
  * stored. */
-/* EXACT: CUPTI and the probes. STACKS: what of either part goes for stacks. */
+/* EXACT: CUPTI and the probes. STACKS: what of either part goes for stacks that the kernel's
+ * programs walk, and STACKS_INSIDE: for those that our library in the process does. */
 #define PRICE_PARTS(X)                                                                             \
 	X(1, PROBES, "probes")                                                                     \
 	X(2, EXACT, "exact")                                                                       \
-	X(3, STACKS, "stacks")
+	X(3, STACKS, "stacks")                                                                     \
+	X(4, STACKS_INSIDE, "stacks-inside")
 enum price_part {
 #define X(number, name, text) PRICE_##name = number,
 	PRICE_PARTS(X)

@@ -4,7 +4,7 @@
 
 /* In the exact tier, with its probes and what follows from it; parts of a graph come on top. */
 #define HIT_EXACT_NS 8000
-/* One that our library reports. */
+/* One that our library reports; a walk of its stack there comes on top. */
 #define HIT_INSIDE_NS 100
 
 #endif

@@ -6,12 +6,28 @@
 #include "core/base/time.h"
 
 #define LATELY_NS (60 * NS_PER_S)
-#define NONE	  0.5 /* less than a walk is left of what there was */
+#define NONE	  0.5  /* less than a walk is left of what there was */
+#define TIME_KEPT 0.75 /* of the past, each time that a library says something */
 
 void walks_add(struct walks *walks, enum walk_kind kind, uint64_t count, uint64_t ns)
 {
 	walks->count[kind] += (double)count;
 	walks->ns[kind] += (double)ns;
+}
+
+void walks_call(struct walks *walks)
+{
+	walks->calls++;
+}
+
+void walks_hits(struct walks *walks, uint64_t hits)
+{
+	walks->hits += (double)hits;
+}
+
+void walks_end_inside(struct walks *walks)
+{
+	walks->count[WALK_INSIDE] = walks->ns[WALK_INSIDE] = 0;
 }
 
 void walks_tick(struct walks *walks, uint64_t now_ns)
@@ -25,6 +41,8 @@ void walks_tick(struct walks *walks, uint64_t now_ns)
 		walks->count[kind] *= kept;
 		walks->ns[kind] *= kept;
 	}
+	walks->calls *= kept;
+	walks->hits *= kept;
 	walks->all_ns *= kept;
 }
 
@@ -41,4 +59,37 @@ struct walks_price walks_price(const struct walks *walks)
 		.rate = count * NS_PER_S / walks->all_ns,
 		.each_ns = (uint64_t)(ns / count),
 	};
+}
+
+struct walks_price walks_price_inside(const struct walks *walks, double calls_per_s)
+{
+	double count = walks->count[WALK_INSIDE], ns = walks->ns[WALK_INSIDE];
+
+	if (count < NONE || walks->calls < count)
+		return (struct walks_price){ 0 };
+	return (struct walks_price){
+		.cost = calls_per_s * ns / walks->calls / NS_PER_S,
+		.rate = calls_per_s * count / walks->calls,
+		.each_ns = (uint64_t)(ns / count),
+	};
+}
+
+uint64_t walks_call_ns(const struct walks *walks, uint64_t hit_ns)
+{
+	double ns = walks->ns[WALK_SAMPLED] + walks->ns[WALK_INSIDE] + walks->hits * (double)hit_ns;
+
+	return walks->calls < 1 ? 0 : (uint64_t)(ns / walks->calls);
+}
+
+void walk_time_add(struct walk_time *time, uint32_t count, uint64_t ns, uint64_t most_ns)
+{
+	if (!count || ns / count > most_ns)
+		return;
+	time->count = TIME_KEPT * time->count + count;
+	time->ns = TIME_KEPT * time->ns + (double)ns;
+}
+
+uint64_t walk_time_ns(const struct walk_time *time)
+{
+	return time->count > 0 ? (uint64_t)ceil(fmax(time->ns / time->count, 1)) : 0;
 }

@@ -1,5 +1,5 @@
-/* walks.h: what the stacks of a process cost it: how many were walked lately, and how long that
- * took. Pure.
+/* walks.h: what the stacks of a process cost it: how many were walked lately, by the kernel's
+ * programs and by our library in it, and how long that took. Pure.
  */
 #ifndef TS_PRICE_WALKS_H
 #define TS_PRICE_WALKS_H
@@ -9,16 +9,23 @@
 enum walk_kind {
 	WALK_SAMPLED, /* of calls that submit work or wait, as the settings say */
 	WALK_ALWAYS,  /* of allocations */
+	WALK_INSIDE,  /* by our library in the process */
 	WALK_KINDS,
 };
 
 struct walks {
 	double count[WALK_KINDS], ns[WALK_KINDS]; /* the longer ago, the less */
-	double all_ns;				  /* that they were counted in, likewise */
-	uint64_t ticked_ns;			  /* 0: not yet */
+	double calls, hits; /* that our library reported, and that went through its stub for it */
+	double all_ns;	    /* that they were counted in, likewise */
+	uint64_t ticked_ns; /* 0: not yet */
 };
 
 void walks_add(struct walks *walks, enum walk_kind kind, uint64_t count, uint64_t ns);
+/* A call that our library reports, and hits of its stub's probe. */
+void walks_call(struct walks *walks);
+void walks_hits(struct walks *walks, uint64_t hits);
+/* Our library walks no more. */
+void walks_end_inside(struct walks *walks);
 /* Up to now all that there were are added. */
 void walks_tick(struct walks *walks, uint64_t now_ns);
 
@@ -28,6 +35,20 @@ struct walks_price {
 	double rate;	  /* a second */
 	uint64_t each_ns; /* on average, 0: there were none */
 };
+/* Of those in the kernel. */
 struct walks_price walks_price(const struct walks *walks);
+/* Of those of our library, if it reports so many calls a second. */
+struct walks_price walks_price_inside(const struct walks *walks, double calls_per_s);
+/* What stacks cost a call that our library reports, on average: walks of either kind, and hits. */
+uint64_t walks_call_ns(const struct walks *walks, uint64_t hit_ns);
+
+/* How long a walk takes our library, by those that it says it has timed. */
+struct walk_time {
+	double count, ns; /* the longer ago, the less */
+};
+/* The process may say anything: it is believed if one takes `most_ns` at most. */
+void walk_time_add(struct walk_time *time, uint32_t count, uint64_t ns, uint64_t most_ns);
+/* On average; 0: it has said nothing. */
+uint64_t walk_time_ns(const struct walk_time *time);
 
 #endif

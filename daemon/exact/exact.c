@@ -380,6 +380,7 @@ int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct e
 		.state = on_state,
 		.light = light_on_told,
 		.stacks = light_on_stacks,
+		.walks = light_on_walks,
 		.gone = on_gone,
 		.unheard = on_unheard,
 		.lost = on_lost,

@@ -86,7 +86,8 @@ struct exact_tier {
 	bool carries;	     /* exact_has() */
 	bool recording;	     /* now */
 	bool windows;	     /* its budget is kept by windows */
-	bool inside;	     /* its hot calls are reported by the library */
+	bool inside;	     /* its hot calls are reported by the library, */
+	uint64_t walk_ns;    /* which walks the stack of each in that time; 0: it does not */
 	uint32_t budget_ppm; /* 0: none */
 };
 void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret);

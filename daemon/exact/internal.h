@@ -6,6 +6,7 @@
 #include "core/base/list.h"
 #include "core/base/map.h"
 #include "core/base/time.h"
+#include "core/price/walks.h"
 #include "daemon/attach/attach.h"
 #include "daemon/exact/exact.h"
 #include "daemon/exact/known.h"
@@ -44,8 +45,9 @@ struct light_session {
 	bool stub_told;		      /* by this job's helper, who does so once */
 	int stub_fd, stub_error;      /* its file, until the probe is made */
 	uint64_t stub_offset;
-	uint32_t stacks;     /* enum ts_stacks, that the library takes */
-	struct known *known; /* NULL: it never took all */
+	uint32_t stacks;       /* enum ts_stacks, that the library takes */
+	struct known *known;   /* NULL: it never took all */
+	struct walk_time walk; /* what its own walks take it */
 	struct threads threads;
 	struct light_request request;
 	struct light_result result;
@@ -175,6 +177,10 @@ void light_over(struct session *session);
 /* walk.c */
 /* The library is told what is known of its stacks, from now on. */
 void light_share(struct session *session);
+/* What walks of its own take it: it is only told about itself. */
+void light_on_walks(void *data, uint32_t pid, const struct ts_light_walks *walks);
+/* On average; 0: it does not walk, or has timed none. */
+uint64_t light_walk_ns(const struct session *session);
 /* A call or a stack from its ring, as the model may have it. Stacks are told until the library sees
  * that they are known. */
 enum light_verdict { LIGHT_REFUSED, LIGHT_ADMITTED, LIGHT_REPEATED };

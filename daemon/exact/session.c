@@ -237,6 +237,7 @@ void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret)
 	ret->recording = session->recording;
 	ret->windows = session->windows;
 	ret->inside = session->light.stage == LIGHT_ON;
+	ret->walk_ns = light_walk_ns(session);
 	ret->budget_ppm = session->settings.budget_ppm;
 }
 

@@ -40,6 +40,24 @@ void light_share(struct session *session)
 			    session->pid);
 }
 
+void light_on_walks(void *data, uint32_t pid, const struct ts_light_walks *walks)
+{
+	struct session *session = session_find(data, pid);
+
+	if (session)
+		walk_time_add(&session->light.walk, walks->count, walks->ns, TS_LIGHT_WALK_MAX_NS);
+}
+
+uint64_t light_walk_ns(const struct session *session)
+{
+	const struct light_session *light = &session->light;
+
+	if (light->stage != LIGHT_ON || light->stacks != TS_STACKS_ALL ||
+	    known_fd(light->known) < 0)
+		return 0;
+	return walk_time_ns(&light->walk);
+}
+
 static struct known *known_of(const struct exact *exact, uint32_t pid)
 {
 	const struct session *session = exact && exact->lights ? session_find(exact, pid) : NULL;

@@ -49,6 +49,8 @@ struct inject_callbacks {
 	void (*light)(void *data, uint32_t pid, const struct ts_light *light);
 	/* It takes those stacks (enum ts_stacks) from now on, as it was told. */
 	void (*stacks)(void *data, uint32_t pid, uint32_t stacks);
+	/* It has timed some of its walks. */
+	void (*walks)(void *data, uint32_t pid, const struct ts_light_walks *walks);
 };
 
 /* -EADDRINUSE: another daemon answers on that path. */

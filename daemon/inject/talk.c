@@ -20,6 +20,7 @@ union message {
 	struct ts_state state;
 	struct ts_light light;
 	struct ts_light_stacks stacks;
+	struct ts_light_walks walks;
 };
 
 int peer_say(struct peer *peer, const void *message, size_t size)
@@ -262,6 +263,9 @@ static void peer_message(struct peer *peer, union message *message, size_t size)
 		 message->kind == TS_MESSAGE_STACKS)
 		peer->inject->callbacks.stacks(peer->inject->data, peer->pid,
 					       message->stacks.stacks);
+	else if (peer->stage == PEER_WELCOMED && size >= sizeof(message->walks) &&
+		 message->kind == TS_MESSAGE_WALKS)
+		peer->inject->callbacks.walks(peer->inject->data, peer->pid, &message->walks);
 	else
 		peer_foreign(peer, "sends a message that no library sends");
 }

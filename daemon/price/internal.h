@@ -19,8 +19,10 @@ struct priced {
 	bool exact;	 /* records of the exact tier come and go with the links */
 	bool recorded;	 /* they are always there, */
 	bool offered;	 /* to report its hot calls itself, if its budget asks for windows */
-	bool inside;	 /* its hot calls are reported by our library in it */
 	double kept;	 /* and the library itself keeps this budget, 0: none */
+	/* What a hot call costs that our library in it reports, 0: it reports none; and a walk of
+	 * its stack there, 0: it walks none. */
+	uint64_t inside_ns, walk_ns;
 	struct tally tally;
 	struct walks walks;
 	struct callers callers;
@@ -29,7 +31,7 @@ struct priced {
 	uint64_t noded;			  /* `received`, when nodes were last told */
 	double nodes, node_calls;	  /* parts of graphs recorded lately, and hot calls made */
 	uint64_t reported_ns;		  /* when this was last looked at */
-	struct price_told reported, reported_walks;
+	struct price_told reported, reported_walks, reported_inside;
 	struct given_budget {
 		bool set;
 		double budget;
@@ -64,6 +66,8 @@ const struct given_budget *priced_given(const struct priced *priced);
 enum price_part priced_told_part(const struct priced *priced);
 
 /* told.c */
+/* Nothing is known of this part any more. */
+void price_report_nothing(struct price *price, const struct priced *priced, enum price_part part);
 void price_report(struct price *price, struct priced *priced, uint64_t now_ns);
 
 #endif

@@ -17,6 +17,7 @@
 #define TICK_WHOLE_MS	1000
 #define REPORT_NS	NS_PER_S
 #define NODE_STEP_NS	1000
+#define STACKS_STEP_NS	10
 #define NODES_KEPT	0.75 /* of the past */
 #define EXACT_TURN_NS	NS_PER_S
 #define EXACT_SWITCH_NS (50 * NS_PER_MS)  /* for CUPTI to come and go */
@@ -54,6 +55,7 @@ static struct priced *price_add(struct price *price, uint32_t pid)
 		return NULL;
 	}
 	watch_init(&priced->watch, &config, uv_hrtime() * 0x9e3779b97f4a7c15 ^ pid);
+	walks_tick(&priced->walks, uv_hrtime());
 	list_append(&price->processes, &priced->link);
 	if (!uv_is_active((uv_handle_t *)&price->timer))
 		price_run(price, TICK_WHOLE_MS);
@@ -120,6 +122,8 @@ void price_counted(struct price *price, uint32_t pid, const struct probe_hits *g
 	walks_add(&priced->walks, WALK_ALWAYS,
 		  grown->walks[PROBE_WALK_ALWAYS] + grown->walks[PROBE_WALK_REPORT],
 		  grown->walk_ns[PROBE_WALK_ALWAYS] + grown->walk_ns[PROBE_WALK_REPORT]);
+	if (priced->inside_ns)
+		walks_hits(&priced->walks, grown->hits[PROBE_HOT]);
 	watch_cold_hits(&priced->watch, (uint32_t)grown->hits[PROBE_REPORTS]);
 	/* Those that were counted the last time have come by now. */
 	if (priced->counted > priced->received + priced->lost + LOST_SURELY) {
@@ -226,15 +230,11 @@ static bool priced_is_open(struct price *price, const struct priced *priced,
 static void price_restart(struct price *price, struct priced *priced, const struct price_tier *tier,
 			  uint64_t now_ns)
 {
-	const struct price_told nothing = {
-		.part = priced_told_part(priced),
-		.price = { .basis = WATCH_MEASURED },
-	};
 	struct watch before;
 
 	watch_end(&priced->watch, now_ns);
 	price_take_cycle(price, priced);
-	price->callbacks.price(price->data, priced->pid, &nothing);
+	price_report_nothing(price, priced, priced_told_part(priced));
 	priced->exact = tier->windows;
 	priced->recorded = tier->recording && !tier->windows;
 	priced->reported_ns = 0;
@@ -273,23 +273,30 @@ static uint64_t priced_nodes_ns(const struct priced *priced)
 	return (uint64_t)(fmin(nodes_ns, NS_PER_S) / NODE_STEP_NS) * NODE_STEP_NS;
 }
 
+/* In steps, as above. */
+static uint64_t priced_stacks_ns(const struct priced *priced, uint64_t probe_ns)
+{
+	return walks_call_ns(&priced->walks, probe_ns) / STACKS_STEP_NS * STACKS_STEP_NS;
+}
+
 /* What a call costs, with all that follows from it. */
 static uint64_t price_hit_ns(const struct price *price, const struct priced *priced,
-			     const struct price_tier *tier)
+			     const struct price_tier *tier, uint64_t stacks_ns)
 {
 	uint64_t probe_ns = price->config.hit_ns, hit_ns = HIT_EXACT_NS;
 
 	if (!tier->recording && !tier->windows)
-		return tier->inside ? HIT_INSIDE_NS : probe_ns;
+		return tier->inside ? HIT_INSIDE_NS + stacks_ns : probe_ns;
 	if (tier->inside)
 		hit_ns = hit_ns > probe_ns + HIT_INSIDE_NS ? hit_ns - probe_ns : HIT_INSIDE_NS;
-	return hit_ns + priced_nodes_ns(priced);
+	return hit_ns + stacks_ns + priced_nodes_ns(priced);
 }
 
 static void price_apply(struct price *price, struct priced *priced, const struct price_tier *tier,
 			uint64_t now_ns)
 {
 	struct watch_config config = price_watch_config(price), now = priced->watch.config;
+	uint64_t stacks_ns = tier->inside ? priced_stacks_ns(priced, price->config.hit_ns) : 0;
 	const struct given_budget *given;
 
 	if (priced->exact != tier->windows ||
@@ -304,8 +311,9 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 		};
 	if (tier->inside && !tier->recording)
 		config.cold_hit_ns = price->config.hit_ns;
-	config.hit_ns = price_hit_ns(price, priced, tier);
-	priced->inside = tier->inside;
+	config.hit_ns = price_hit_ns(price, priced, tier, stacks_ns);
+	priced->inside_ns = tier->inside ? HIT_INSIDE_NS + stacks_ns : 0;
+	priced->walk_ns = tier->inside ? tier->walk_ns : 0;
 	priced->offered |= tier->inside;
 	priced->kept = tier->budget;
 	priced_expire(priced, now_ns);
@@ -329,8 +337,21 @@ void price_inside(struct price *price, const struct ts_event *event)
 		price->callbacks.tier(price->data, priced->pid, &tier);
 		price_apply(price, priced, &tier, uv_hrtime());
 	}
-	if (priced && priced->inside)
-		price_hot(price, event);
+	if (!priced || !priced->inside_ns)
+		return;
+	walks_call(&priced->walks);
+	if (priced->walk_ns && (event->stack_id || event->flags & TS_EVENT_INSIDE))
+		walks_add(&priced->walks, WALK_INSIDE, 1, priced->walk_ns);
+	price_hot(price, event);
+}
+
+void price_inside_begins(struct price *price, uint32_t pid, uint64_t time_ns)
+{
+	const struct priced *priced = price_find(price, pid);
+
+	if (priced && priced->reported_inside.part)
+		price_report_nothing(price, priced, PRICE_STACKS_INSIDE);
+	price_process_gone(price, pid, time_ns);
 }
 
 static void price_open(struct price *price, struct priced *priced, bool open, uint64_t now_ns)

@@ -26,10 +26,11 @@ struct price_config {
 
 /* How the exact tier records a process. */
 struct price_tier {
-	bool exact;	/* it does, or soon will */
-	bool recording; /* now */
-	bool windows;	/* within a budget, by windows */
-	bool inside;	/* our library in it reports its hot calls */
+	bool exact;	  /* it does, or soon will */
+	bool recording;	  /* now */
+	bool windows;	  /* within a budget, by windows */
+	bool inside;	  /* our library in it reports its hot calls, */
+	uint64_t walk_ns; /* and walks the stack of each in that time; 0: it does not */
 	double budget;
 };
 
@@ -40,9 +41,10 @@ enum price_giver { PRICE_BY_HAND, PRICE_BY_RECORDING, PRICE_GIVERS };
 struct price_told {
 	enum price_part part;
 	struct watch_price price;
-	double budget;	   /* 0: none */
-	uint64_t until_ns; /* end of this budget, 0: it stays */
-	uint64_t hit_ns;   /* that an estimate takes for a hit */
+	double budget;	    /* 0: none */
+	uint64_t until_ns;  /* end of this budget, 0: it stays */
+	uint64_t hit_ns;    /* that an estimate takes for a hit */
+	uint64_t inside_ns; /* the part of our library, if it reports hot calls; 0: probes do */
 };
 
 struct price_callbacks {
@@ -73,6 +75,8 @@ bool price_event(struct price *price, const struct ts_event *event);
 
 /* The same of a hot call that our library in the process has reported. */
 void price_inside(struct price *price, const struct ts_event *event);
+/* From now on it reports all of them, and no probe does. */
+void price_inside_begins(struct price *price, uint32_t pid, uint64_t time_ns);
 
 /* The exact tier recorded this many parts of graphs since the last time. Their price belongs to the
  * calls that launch them. */

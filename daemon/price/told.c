@@ -5,8 +5,9 @@
 #include "core/base/time.h"
 #include "daemon/price/internal.h"
 
-#define REPORT_NS NS_PER_S
-#define ALIKE	  0.0005
+#define REPORT_NS  NS_PER_S
+#define ALIKE	   0.0005
+#define RATE_ALIKE 2
 
 static bool told_is_like(const struct price_told *told, const struct price_told *other)
 {
@@ -31,30 +32,66 @@ static struct price_told priced_tell(const struct priced *priced)
 		.budget = priced->recorded ? priced->kept : priced->watch.config.budget,
 		.until_ns = given ? given->until_ns : 0,
 		.hit_ns = priced->watch.config.hit_ns,
+		.inside_ns = priced->inside_ns,
 	};
+}
+
+void price_report_nothing(struct price *price, const struct priced *priced, enum price_part part)
+{
+	const struct price_told nothing = { .part = part, .price = { .basis = WATCH_MEASURED } };
+
+	price->callbacks.price(price->data, priced->pid, &nothing);
+}
+
+/* Those of the kernel are averages, which fade while a process is idle: that is not told. */
+static bool stacks_are_like(const struct price_told *reported, double cost, double rate)
+{
+	const struct watch_price *before = &reported->price;
+
+	if (fabs(cost - before->now) >= ALIKE)
+		return false;
+	return reported->part == PRICE_STACKS ||
+	       (rate <= RATE_ALIKE * before->rate && before->rate <= RATE_ALIKE * rate);
+}
+
+static void price_report_stacks(struct price *price, const struct priced *priced,
+				enum price_part part, const struct walks_price *walks,
+				struct price_told *reported)
+{
+	double cost = walks->cost / priced->watch.had, always = walks->always / priced->watch.had;
+
+	if (reported->part ? stacks_are_like(reported, cost, walks->rate) : !(walks->rate > 0))
+		return;
+	*reported = (struct price_told){
+		.part = part,
+		.hit_ns = walks->each_ns,
+		.price = { .whole = cost,
+			   .now = cost,
+			   .cold = always,
+			   .share = 1,
+			   .rate = walks->rate },
+	};
+	price->callbacks.price(price->data, priced->pid, reported);
 }
 
 static void price_report_walks(struct price *price, struct priced *priced, uint64_t now_ns)
 {
-	bool first = !priced->reported_walks.part;
-	struct price_told told = { .part = PRICE_STACKS };
-	struct walks_price walks;
+	struct walks *walks = &priced->walks;
+	struct walks_price inside, kernel;
 
-	walks_tick(&priced->walks, now_ns);
-	walks = walks_price(&priced->walks);
-	told.hit_ns = walks.each_ns;
-	told.price = (struct watch_price){
-		.whole = walks.cost / priced->watch.had,
-		.now = walks.cost / priced->watch.had,
-		.cold = walks.always / priced->watch.had,
-		.share = 1,
-		.rate = walks.rate,
-	};
-	if (first ? !walks.each_ns
-		  : fabs(told.price.now - priced->reported_walks.price.now) < ALIKE)
-		return;
-	priced->reported_walks = told;
-	price->callbacks.price(price->data, priced->pid, &told);
+	if (!priced->walk_ns)
+		walks_end_inside(walks);
+	walks_tick(walks, now_ns);
+	kernel = walks_price(walks);
+	price_report_stacks(price, priced, PRICE_STACKS, &kernel, &priced->reported_walks);
+	inside = walks_price_inside(walks, priced->watch.rate);
+	if (priced->walk_ns) {
+		price_report_stacks(price, priced, PRICE_STACKS_INSIDE, &inside,
+				    &priced->reported_inside);
+	} else if (priced->reported_inside.part) {
+		price_report_nothing(price, priced, PRICE_STACKS_INSIDE);
+		priced->reported_inside.part = 0;
+	}
 }
 
 void price_report(struct price *price, struct priced *priced, uint64_t now_ns)

@@ -75,8 +75,12 @@ static void on_stacks(void *data, uint32_t pid, uint32_t stacks)
 {
 }
 
+static void on_walks(void *data, uint32_t pid, const struct ts_light_walks *walks)
+{
+}
+
 static const struct inject_callbacks callbacks = {
-	on_hello, on_record, on_state, on_pid, on_pid, on_lost, on_light, on_stacks,
+	on_hello, on_record, on_state, on_pid, on_pid, on_lost, on_light, on_stacks, on_walks,
 };
 
 /* The ring that came with the welcome, if one did. */

@@ -46,6 +46,7 @@ struct server {
 	uint32_t pid, uid;
 	uint64_t hellos, states, gone, unheard, records, no_room, stuck, lights;
 	uint32_t stacks; /* that a library says it takes */
+	struct ts_light_walks walks;
 	uint64_t records_at_gone;
 	uint64_t told[8]; /* losses by reason, as libraries tell them */
 	struct ts_event last;
@@ -139,8 +140,16 @@ static inline void on_stacks(void *data, uint32_t pid, uint32_t stacks)
 	server->pid = pid;
 }
 
+static inline void on_walks(void *data, uint32_t pid, const struct ts_light_walks *walks)
+{
+	struct server *server = data;
+
+	server->walks = *walks;
+	server->pid = pid;
+}
+
 static const struct inject_callbacks server_callbacks = {
-	on_hello, on_record, on_state, on_gone, on_unheard, on_lost, on_light, on_stacks,
+	on_hello, on_record, on_state, on_gone, on_unheard, on_lost, on_light, on_stacks, on_walks,
 };
 
 static inline void on_alarm(uv_timer_t *timer)

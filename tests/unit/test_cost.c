@@ -11,6 +11,7 @@
 #include "core/price/hit.h"
 #include "core/price/share.h"
 #include "core/price/walks.h"
+#include "inject/walk_timer.h"
 #include "proto/event.h"
 
 static void walks_of_the_last_minute_count_at_their_price(void **state)
@@ -33,6 +34,75 @@ static void walks_of_the_last_minute_count_at_their_price(void **state)
 	assert_in_range(price.each_ns, 2390, 2410);
 	walks_tick(&walks, 2000 * NS_PER_S);
 	assert_true(walks_price(&walks).rate < 0.1);
+}
+
+/* Ten calls of eleven are walked by the library, and one of a hundred goes through its stub. */
+static void walks_of_the_library_count_by_the_calls_that_it_reports(void **state)
+{
+	struct walks walks = { 0 };
+	struct walks_price price;
+
+	assert_int_equal(walks_call_ns(&walks, 1000), 0);
+	assert_int_equal(walks_price_inside(&walks, 1000).each_ns, 0);
+	for (int i = 0; i < 1100; i++)
+		walks_call(&walks);
+	for (int i = 0; i < 1000; i++)
+		walks_add(&walks, WALK_INSIDE, 1, 165);
+	walks_add(&walks, WALK_SAMPLED, 11, 11 * 2000);
+	walks_hits(&walks, 11);
+	walks_tick(&walks, NS_PER_S);
+	walks_tick(&walks, 5 * NS_PER_S);
+	price = walks_price_inside(&walks, 22000);
+	assert_int_equal(price.each_ns, 165);
+	assert_float_equal(price.rate, 20000, 1);
+	assert_float_equal(price.cost, 0.0033, 1e-6);
+	assert_float_equal(price.always, 0, 1e-9);
+	assert_in_range(walks_price(&walks).each_ns, 1999, 2000);
+	assert_in_range(walks_call_ns(&walks, 1000), 150 + 30 - 1, 150 + 30);
+	walks_end_inside(&walks);
+	assert_int_equal(walks_price_inside(&walks, 22000).each_ns, 0);
+	assert_in_range(walks_call_ns(&walks, 1000), 30 - 1, 30);
+}
+
+static void a_library_is_believed_within_bounds(void **state)
+{
+	const uint64_t most_ns = 50000;
+	struct walk_time time = { 0 };
+
+	assert_int_equal(walk_time_ns(&time), 0);
+	walk_time_add(&time, 0, 1000, most_ns);
+	walk_time_add(&time, 1, UINT64_MAX, most_ns);
+	walk_time_add(&time, UINT32_MAX, UINT64_MAX, most_ns);
+	walk_time_add(&time, 10, 10 * (most_ns + 1), most_ns);
+	assert_int_equal(walk_time_ns(&time), 0);
+	walk_time_add(&time, 10, 1650, most_ns);
+	assert_int_equal(walk_time_ns(&time), 165);
+	for (int i = 0; i < 100; i++)
+		walk_time_add(&time, UINT32_MAX, UINT32_MAX * most_ns, most_ns);
+	assert_int_equal(walk_time_ns(&time), most_ns);
+	for (int i = 0; i < 1000; i++)
+		walk_time_add(&time, 100, 0, most_ns);
+	assert_int_equal(walk_time_ns(&time), 1);
+}
+
+static void one_walk_of_many_is_timed_without_the_look_at_the_clock(void **state)
+{
+	const uint64_t one = 1ull << WALK_TIMER_BITS;
+	struct walk_timer timer[2] = { { 0 } };
+	int taken = 0;
+
+	assert_int_equal(sizeof(timer[0]), 64);
+	for (int i = 0; i < 10 * WALK_TIMER_OF; i++)
+		taken += walk_timer_takes(&timer[0]);
+	assert_int_equal(taken, 10);
+	walk_timer_add(&timer[0], 200, 30);
+	assert_int_equal(timer[0].total, one + 170);
+	walk_timer_add(&timer[0], 20, 30);
+	assert_int_equal(timer[0].total, 2 * one + 170);
+	/* Somebody else ran meanwhile. */
+	walk_timer_add(&timer[0], TS_LIGHT_WALK_MAX_NS + 1, 30);
+	walk_timer_add(&timer[0], 200, TS_LIGHT_WALK_MAX_NS + 1);
+	assert_int_equal(timer[0].total, 2 * one + 170);
 }
 
 static const struct foreseen *foresee(const struct cost *cost, const char *setting)
@@ -84,6 +154,52 @@ static void a_program_in_the_probe_tier_has_stacks_and_light_mode(void **state)
 	assert_null(foresee(&cost, "2%"));
 	assert_null(foresee(&cost, "tsctl attach --stacks none"));
 	assert_null(foresee(&cost, "tsctl attach --records -kernels"));
+}
+
+/* In light mode, 20,000 calls/s at 100 ns with a stack at 165 ns each; the kernel walks few. */
+static void a_program_whose_library_walks_has_fewer_stacks(void **state)
+{
+	struct cost cost = {
+		.count = 3,
+		.part = { { .name = "probes",
+			    .cost = { .middle = 5500 },
+			    .watched = 1000000,
+			    .cold = 200,
+			    .calls_per_s = 20000,
+			    .hit_ns = 260,
+			    .inside = true },
+			  { .name = "stacks",
+			    .cost = { .middle = 40 },
+			    .cold = 20,
+			    .calls_per_s = 20,
+			    .hit_ns = 2000 },
+			  { .name = "stacks-inside",
+			    .cost = { .middle = 3300 },
+			    .calls_per_s = 20000,
+			    .hit_ns = 165 } },
+	};
+	const struct foreseen *then = foresee(&cost, "tsctl attach --light --stacks none");
+
+	assert_true(cost_part_adds(&cost.part[0]));
+	assert_false(cost_part_adds(&cost.part[1]));
+	assert_false(cost_part_adds(&cost.part[2]));
+	assert_non_null(then);
+	assert_int_equal(then->then.middle, 5500 - 3300 - 20);
+	assert_int_equal(then->rate, 20000);
+	assert_int_equal(then->each_high_ns, 165);
+	then = foresee(&cost, "tsctl attach --light --stacks sampled");
+	assert_non_null(then);
+	assert_int_equal(then->then.middle, 5500 - 3300 - 20 + 40);
+	assert_null(foresee(&cost, "tsctl attach --light"));
+	assert_null(foresee(&cost, "launch_stacks = 0"));
+	/* Beside CUPTI's records; their graphs do not pay for stacks. */
+	strcpy(cost.part[0].name, "exact");
+	cost.part[0].cost.middle = 180000;
+	cost.part[0].hit_ns = HIT_EXACT_NS + 165 + 2;
+	cost.part[0].records = TS_RECORDS_DEFAULT;
+	assert_int_equal(foresee(&cost, "tsctl attach --stacks none")->then.middle, 180000 - 3320);
+	assert_non_null(foresee(&cost, "tsctl attach --stacks sampled"));
+	assert_int_equal(foresee(&cost, "tsctl attach --records -kernels")->each_high_ns, 1800);
 }
 
 static void the_budget_of_the_settings_is_offered_by_its_name(void **state)
@@ -191,6 +307,10 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(walks_of_the_last_minute_count_at_their_price),
+		cmocka_unit_test(walks_of_the_library_count_by_the_calls_that_it_reports),
+		cmocka_unit_test(a_library_is_believed_within_bounds),
+		cmocka_unit_test(one_walk_of_many_is_timed_without_the_look_at_the_clock),
+		cmocka_unit_test(a_program_whose_library_walks_has_fewer_stacks),
 		cmocka_unit_test(a_program_in_the_probe_tier_has_stacks_and_light_mode),
 		cmocka_unit_test(the_budget_of_the_settings_is_offered_by_its_name),
 		cmocka_unit_test(nobody_saves_more_than_he_pays),

@@ -117,6 +117,7 @@ static void a_process_has_one_connection_and_a_new_one_follows_the_old(void **st
 static void settings_states_and_detach_go_through(void **state)
 {
 	const struct ts_settings settings = { .budget_ppm = 30000 };
+	const struct ts_light_walks walks = { TS_MESSAGE_WALKS, 7, 1234 };
 	struct ts_state say = { .message = TS_MESSAGE_STATE, .state = TS_LIBRARY_PAUSED };
 	struct server *server = *state;
 	struct library library = library_start(server);
@@ -132,6 +133,8 @@ static void settings_states_and_detach_go_through(void **state)
 	library_send(&library, &say, sizeof(say));
 	server_wait(server, server->states == 1);
 	assert_int_equal(strlen(server->state.text), TS_HELLO_TEXT - 1);
+	library_send(&library, &walks, sizeof(walks));
+	server_wait(server, server->walks.count == 7 && server->walks.ns == 1234);
 	assert_int_equal(inject_detach(server->inject, pid), 0);
 	assert_int_equal(library_read(&library, &detach, sizeof(detach)), sizeof(detach));
 	assert_int_equal(detach.message, TS_MESSAGE_DETACH);
@@ -155,6 +158,7 @@ static void short_foreign_and_too_many_messages_end_the_connection(void **state)
 	const struct ts_hello hello = { .message = TS_MESSAGE_HELLO,
 					.protocol = TS_HELLO_PROTOCOL };
 	const struct ts_state say = { .message = TS_MESSAGE_STATE };
+	const struct ts_light_walks walks = { .message = TS_MESSAGE_WALKS };
 	const uint32_t foreign[32] = { 4711 };
 	struct server *server = *state;
 	struct library library;
@@ -172,7 +176,13 @@ static void short_foreign_and_too_many_messages_end_the_connection(void **state)
 	library = library_connect(server);
 	library_send(&library, foreign, sizeof(foreign));
 	expect_closed(server, &library);
+	library = library_connect(server);
+	library_send(&library, &walks, sizeof(walks));
+	expect_closed(server, &library);
 	assert_int_equal(server->hellos, 0);
+	library = library_start(server);
+	library_send(&library, &walks, sizeof(walks) - 1);
+	expect_closed(server, &library);
 	library = library_start(server);
 	library_send(&library, &hello, sizeof(hello));
 	expect_closed(server, &library);
@@ -182,7 +192,7 @@ static void short_foreign_and_too_many_messages_end_the_connection(void **state)
 		if (sent < 0 && errno == EAGAIN)
 			server_turn(server);
 	} while (sent > 0 || errno == EAGAIN);
-	server_wait(server, server->gone == 2);
+	server_wait(server, server->gone == 3);
 	assert_true(server->states <= LIMIT_INJECT_MESSAGES_PER_S * 2);
 	library_close(&library);
 }

@@ -33,7 +33,15 @@ static void add_exact(struct store *store)
 		.wall_ns = SECOND_NS,
 	};
 
-	add_process(store, EXACT, PID + EXACT, 0);
+	const struct core_process process = {
+		.id = EXACT,
+		.pid = PID + EXACT,
+		.comm = "job4",
+		.first_ns = fixture_second() * SECOND_NS,
+		.light = true,
+	};
+
+	store_add(store, &process);
 	store_add(store, &price);
 	/* What windows have taken the place of. */
 	price = (struct core_price){ .process = EXACT, .part = PRICE_PROBES, .measured = true };
@@ -49,6 +57,9 @@ static void add_exact(struct store *store)
 		.hit_ns = 2000,
 		.cpu_ppm = 8000,
 	};
+	store_add(store, &price);
+	price.part = PRICE_STACKS_INSIDE;
+	price.cost_ppm = 3300;
 	store_add(store, &price);
 	store_add(store, &collect);
 }
@@ -123,13 +134,14 @@ static void cost_tells_what_a_figure_rests_on(void **state)
 		"\"budget\":10000,\"until_ns\":null,\"over\":0,\"watched\":1000000,"
 		"\"whole\":3000,\"whole_low\":null,\"whole_high\":null,\"cold\":0,\"cpu\":null,"
 		"\"calls_per_s\":1000,\"hit_ns\":3000,\"turns\":0,\"measured\":\"estimated\","
-		"\"turned_ns\":null,\"records\":null}");
+		"\"turned_ns\":null,\"records\":null,\"inside\":null}");
 	expect_part(state, QUERY(.name = "cost", .pid = PID + MEASURED),
 		    "\"part\":\"probes\",\"cost\":9000,\"low\":7000,\"high\":11000,"
 		    "\"budget\":null,\"until_ns\":123456789,\"over\":1,\"watched\":50000,"
 		    "\"whole\":180000,\"whole_low\":140000,\"whole_high\":220000,\"cold\":100,"
 		    "\"cpu\":400,\"calls_per_s\":0,\"hit_ns\":null,\"turns\":12,"
-		    "\"measured\":\"in place\",\"turned_ns\":12345678,\"records\":null}");
+		    "\"measured\":\"in "
+		    "place\",\"turned_ns\":12345678,\"records\":null,\"inside\":null}");
 	expect_part(state, QUERY(.name = "cost", .pid = PID + MEASURED), "\"part\":\"part 77\",");
 }
 
@@ -156,13 +168,14 @@ static void stacks_and_the_thread_are_parts_that_do_not_add_up(void **state)
 	expect_part(state, query,
 		    "\"part\":\"exact\",\"cost\":25000,\"low\":20000,\"high\":30000,"
 		    "\"budget\":30000,");
-	expect_part(state, query, "\"turned_ns\":null,\"records\":1}");
+	expect_part(state, query, "\"turned_ns\":null,\"records\":1,\"inside\":1}");
 	expect_part(
 		state, query,
 		"\"part\":\"stacks\",\"cost\":8000,\"low\":null,\"high\":null,\"budget\":null,");
 	expect_part(state, query,
 		    "\"cold\":500,\"cpu\":8000,\"calls_per_s\":4000,\"hit_ns\":2000,\"turns\":0,"
 		    "\"measured\":\"estimated\",");
+	expect_part(state, query, "\"part\":\"stacks-inside\",\"cost\":3300,\"low\":null,");
 	expect_part(state, query, "\"part\":\"thread\",\"cost\":null,");
 	expect_part(state, query,
 		    "\"cpu\":20000,\"calls_per_s\":null,\"hit_ns\":null,\"turns\":0,"

@@ -28,6 +28,7 @@
 --   measured    text
 --   turned_ns   time
 --   records     integer
+--   inside      integer
 WITH own AS (
 	SELECT process, share(own_ns, wall_ns) AS cpu, records
 	FROM collect
@@ -52,7 +53,7 @@ WITH own AS (
 	WHERE cpu IS NOT NULL
 ) SELECT p.pid, p.comm, part.name, cost, low, high, budget, until_ns, over, watched, whole, whole_low, whole_high, cold,
 	part.cpu, calls_per_s, hit_ns, turns, measured, turned_ns,
-	CASE WHEN part = @PART_EXACT@ THEN own.records END
+	CASE WHEN part = @PART_EXACT@ THEN own.records END, nullif(p.light, 0)
 FROM part
 JOIN process p ON p.id = part.process
 LEFT JOIN own ON own.process = part.process

@@ -271,8 +271,9 @@ _Static_assert(MEMORY_POOL_DRIVER == 1 && MEMORY_POOL_UNKNOWN == 5, "the numbers
 
 /* Of a row of `price`: no other part has taken its place. */
 #define PRICE_HOLDS "(turns > 0 OR NOT measured)"
-#define PART_STACKS "3"
-_Static_assert(PRICE_STACKS == 3, "PART_STACKS is its number");
+/* Parts of the others. */
+#define PARTS_OF_STACKS "(3, 4)"
+_Static_assert(PRICE_STACKS == 3 && PRICE_STACKS_INSIDE == 4, "the numbers above");
 /* What recording costs a process, of all parts. An interval needs all of them measured. */
 #define JOIN_PRICE \
 	" LEFT JOIN (" \
@@ -280,7 +281,7 @@ _Static_assert(PRICE_STACKS == 3, "PART_STACKS is its number");
 		" CASE WHEN min(measured) THEN sum(cost_low_ppm) END AS low," \
 		" CASE WHEN min(measured) THEN sum(cost_high_ppm) END AS high," \
 		" nullif(max(CASE WHEN " PRICE_HOLDS " THEN budget_ppm END), 0) AS budget" \
-		" FROM price WHERE part <> " PART_STACKS " GROUP BY process" \
+		" FROM price WHERE part NOT IN " PARTS_OF_STACKS " GROUP BY process" \
 	") e ON e.process = p.id"
 #define PRICE_PART_TEXT(number, name, text) " WHEN " #number " THEN '" text "'"
 #define PRICE_PART "CASE part" PRICE_PARTS(PRICE_PART_TEXT) " ELSE 'part ' || part END"
