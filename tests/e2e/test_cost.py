@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import test_serve
@@ -15,6 +16,7 @@ from tracesmith import wait_for, workload
 
 SECONDS = 3600  # until it is ended
 MILLION = 1000000
+LIGHT_NS = 100  # of a call in light mode, by estimate
 # Said of a program that has got no processor lately, or whose mappings nobody has had time to look at.
 NOT_YET = "makes no launches|makes too few|try again in a few seconds"
 PTRACE_CONT, PTRACE_SEIZE, PTRACE_INTERRUPT = 7, 0x4206, 0x4207
@@ -50,6 +52,11 @@ class Cost(tracesmith.Case):
     def probes(self, pid):
         part, = [part for part in self.cost(pid)["parts"] if part["part"] == "probes"]
         return part
+
+    def probe_ns(self):
+        """Of a hit of a probe here, as soon as that is known."""
+        rows = json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+        return next((row["number"] for row in rows if (row["section"], row["name"]) == ("price", "hit_ns")), 0)
 
     def measured(self, pid):
         """Now, or as soon as it can be."""
@@ -164,9 +171,7 @@ class Cost(tracesmith.Case):
 
     def test_an_estimate_is_made_of_what_a_hit_costs_here(self):
         process = self.start("--calls", 1, "--pause", 5000000)
-        hit_ns, = wait_for("the result", lambda: [
-            row["number"] for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
-            if (row["section"], row["name"]) == ("price", "hit_ns")])
+        hit_ns = wait_for("the result", self.probe_ns)
         wait_for("it to be used", lambda: self.probes(process.pid)["hit_ns"] == hit_ns)
         row = wait_for("calls", lambda: (found := self.probes(process.pid))["calls_per_s"] and found)
         self.assertFalse(row["measured"])
@@ -270,12 +275,74 @@ class Auto(Cost):
         """By itself, and not again once somebody has detached it."""
         process = self.start("--calls", 20)
         wait_for("light mode", lambda: self.tier(process.pid) == "light", 2 * tracesmith.DEADLINE)
-        wait_for("its price", lambda: self.probes(process.pid)["hit_ns"] == 100)
+        # A few of them have stacks, which are in it.
+        wait_for("its price", lambda: LIGHT_NS <= self.probes(process.pid)["hit_ns"] < self.probe_ns())
         self.assertEqual(self.probes(process.pid)["watched"], MILLION)
         said = self.daemon.ctl_again("detach", process.pid)
         self.assertEqual(said.code, 0, said.err)
         wait_for("windows", lambda: 0 < self.probes(process.pid)["watched"] < MILLION, 2 * tracesmith.DEADLINE)
         self.assertEqual(self.tier(process.pid), "probe")
+
+
+class Walks(tracesmith.Case):
+    """Who has the stacks of all its calls walked by the library in it is told what that costs."""
+    settings = "[probe]\nring_size = 64MiB\n"
+
+    def parts(self, pid):
+        result = self.daemon.ctl("cost", pid, "--json")
+        return {part["part"]: part for part in json.loads(result.out)["parts"]} if result.code == 0 else {}
+
+    def light(self, pid, stacks):
+        said = self.daemon.ctl_again("attach", pid, "--light", "--stacks", stacks)
+        self.assertEqual(said.code, 0, said.err + self.daemon.log())
+        wait_for("light mode", lambda: self.daemon.query("ps", "--pid", pid)[0]["tier"] == "light")
+
+    def hit_ns(self, pid):
+        part = self.parts(pid).get("probes")
+        return part and part["hit_ns"]
+
+    def walked(self):
+        rows = json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+        return next(row["number"] for row in rows if (row["section"], row["name"]) == ("unwinding", "inside"))
+
+    def without_stack(self, pid, since):
+        return self.daemon.sql("SELECT count(*) AS n FROM op WHERE coalesce(stack, 0) = 0 AND kind = 'launch' AND "
+                               f"pid = {pid} AND start_ns > {since}")[0]["n"]
+
+    def test_what_the_library_walks_is_told(self):
+        process = workload("rate", "--rate", 2000, "--stop", environment={
+            "TRACESMITH_INJECT_SOCKET": os.path.join(self.daemon.directory, "inject.sock")})
+        self.addCleanup(self.end, process)
+        pid = process.pid
+        wait_for("its calls", lambda: self.parts(pid))
+        self.light(pid, "all")
+        part = wait_for("its walks", lambda: self.parts(pid).get("stacks-inside"))
+        self.assertGreater(part["calls_per_s"], 0)
+        self.assertGreater(part["hit_ns"], 0)
+        self.assertEqual(part["basis"], "estimated")
+        # They are in the price of a call, and not added to the price of the process.
+        wait_for("walks in the price of a call", lambda: self.hit_ns(pid) >= LIGHT_NS + part["hit_ns"] // 20 * 10)
+        cost = json.loads(self.daemon.ctl("cost", pid, "--json").out)
+        self.assertEqual(cost["cost"], next(part["cost"] for part in cost["parts"] if part["part"] == "probes"))
+        self.assertIn("tsctl attach --light --stacks none", [setting["setting"] for setting in cost["settings"]])
+        self.assertRegex(self.daemon.ctl("cost", pid).out,
+                         r"\n  stacks, walked by our library in the process: .*, part of it, estimated from \d+ walks/s at ")
+        self.assertEqual({row["inside"] for row in self.daemon.query("cost", "--pid", pid)}, {1})
+        # They are no hits of probes, however few of those there may be.
+        with open(self.daemon.config, "a") as file:
+            file.write("trap_limit = 0.05%\n")
+        reread = self.daemon.log().count("Reread")
+        self.daemon.process.send_signal(signal.SIGHUP)
+        wait_for("the settings", lambda: self.daemon.log().count("Reread") > reread)
+        begin_ns, before = time.monotonic_ns(), self.walked()
+        wait_for("many of them", lambda: self.walked() > before + 20000)
+        self.assertEqual(self.without_stack(pid, begin_ns), 0)
+        self.assertNotIn(f"process {pid}", self.daemon.ctl("status").out)
+        # Nothing is left of it when it is over, even if it starts anew at once.
+        self.assertEqual(self.daemon.ctl_again("detach", pid).code, 0)
+        self.light(pid, "none")
+        wait_for("the price of its calls alone", lambda: self.hit_ns(pid) == LIGHT_NS)
+        self.assertNotIn("stacks-inside", self.parts(pid))
 
 
 class MemberCase(tracesmith.Case):
