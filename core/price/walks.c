@@ -15,19 +15,15 @@ void walks_add(struct walks *walks, enum walk_kind kind, uint64_t count, uint64_
 	walks->ns[kind] += (double)ns;
 }
 
-void walks_call(struct walks *walks)
+void walks_call(struct walks *walks, bool walked)
 {
 	walks->calls++;
+	walks->walked += walked;
 }
 
 void walks_hits(struct walks *walks, uint64_t hits)
 {
 	walks->hits += (double)hits;
-}
-
-void walks_end_inside(struct walks *walks)
-{
-	walks->count[WALK_INSIDE] = walks->ns[WALK_INSIDE] = 0;
 }
 
 void walks_tick(struct walks *walks, uint64_t now_ns)
@@ -42,6 +38,7 @@ void walks_tick(struct walks *walks, uint64_t now_ns)
 		walks->ns[kind] *= kept;
 	}
 	walks->calls *= kept;
+	walks->walked *= kept;
 	walks->hits *= kept;
 	walks->all_ns *= kept;
 }
@@ -61,22 +58,22 @@ struct walks_price walks_price(const struct walks *walks)
 	};
 }
 
-struct walks_price walks_price_inside(const struct walks *walks, double calls_per_s)
+struct walks_price walks_price_inside(const struct walks *walks, double calls_per_s,
+				      uint64_t walk_ns)
 {
-	double count = walks->count[WALK_INSIDE], ns = walks->ns[WALK_INSIDE];
+	double rate = walks->calls > 0 ? calls_per_s * walks->walked / walks->calls : 0;
 
-	if (count < NONE || walks->calls < count)
-		return (struct walks_price){ 0 };
 	return (struct walks_price){
-		.cost = calls_per_s * ns / walks->calls / NS_PER_S,
-		.rate = calls_per_s * count / walks->calls,
-		.each_ns = (uint64_t)(ns / count),
+		.cost = rate * (double)walk_ns / NS_PER_S,
+		.rate = rate,
+		.each_ns = walk_ns,
 	};
 }
 
-uint64_t walks_call_ns(const struct walks *walks, uint64_t hit_ns)
+uint64_t walks_call_ns(const struct walks *walks, uint64_t walk_ns, uint64_t hit_ns)
 {
-	double ns = walks->ns[WALK_SAMPLED] + walks->ns[WALK_INSIDE] + walks->hits * (double)hit_ns;
+	double ns = walks->ns[WALK_SAMPLED] + walks->walked * (double)walk_ns +
+		    walks->hits * (double)hit_ns;
 
 	return walks->calls < 1 ? 0 : (uint64_t)(ns / walks->calls);
 }

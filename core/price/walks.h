@@ -4,28 +4,27 @@
 #ifndef TS_PRICE_WALKS_H
 #define TS_PRICE_WALKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum walk_kind {
 	WALK_SAMPLED, /* of calls that submit work or wait, as the settings say */
 	WALK_ALWAYS,  /* of allocations */
-	WALK_INSIDE,  /* by our library in the process */
 	WALK_KINDS,
 };
 
 struct walks {
 	double count[WALK_KINDS], ns[WALK_KINDS]; /* the longer ago, the less */
-	double calls, hits; /* that our library reported, and that went through its stub for it */
+	/* Calls that our library reported, those that it walked a stack for, and hits of the probe
+	 * on its stub. */
+	double calls, walked, hits;
 	double all_ns;	    /* that they were counted in, likewise */
 	uint64_t ticked_ns; /* 0: not yet */
 };
 
 void walks_add(struct walks *walks, enum walk_kind kind, uint64_t count, uint64_t ns);
-/* A call that our library reports, and hits of its stub's probe. */
-void walks_call(struct walks *walks);
+void walks_call(struct walks *walks, bool walked);
 void walks_hits(struct walks *walks, uint64_t hits);
-/* Our library walks no more. */
-void walks_end_inside(struct walks *walks);
 /* Up to now all that there were are added. */
 void walks_tick(struct walks *walks, uint64_t now_ns);
 
@@ -37,10 +36,12 @@ struct walks_price {
 };
 /* Of those in the kernel. */
 struct walks_price walks_price(const struct walks *walks);
-/* Of those of our library, if it reports so many calls a second. */
-struct walks_price walks_price_inside(const struct walks *walks, double calls_per_s);
-/* What stacks cost a call that our library reports, on average: walks of either kind, and hits. */
-uint64_t walks_call_ns(const struct walks *walks, uint64_t hit_ns);
+/* Of those of our library, if it reports so many calls a second, and a walk takes it that long. */
+struct walks_price walks_price_inside(const struct walks *walks, double calls_per_s,
+				      uint64_t walk_ns);
+/* What stacks cost a call that our library reports, on average: walks of its own, hits of the
+ * probe, and what the kernel walks then. */
+uint64_t walks_call_ns(const struct walks *walks, uint64_t walk_ns, uint64_t hit_ns);
 
 /* How long a walk takes our library, by those that it says it has timed. */
 struct walk_time {

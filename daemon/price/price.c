@@ -274,9 +274,9 @@ static uint64_t priced_nodes_ns(const struct priced *priced)
 }
 
 /* In steps, as above. */
-static uint64_t priced_stacks_ns(const struct priced *priced, uint64_t probe_ns)
+static uint64_t priced_stacks_ns(const struct priced *priced, uint64_t walk_ns, uint64_t probe_ns)
 {
-	return walks_call_ns(&priced->walks, probe_ns) / STACKS_STEP_NS * STACKS_STEP_NS;
+	return walks_call_ns(&priced->walks, walk_ns, probe_ns) / STACKS_STEP_NS * STACKS_STEP_NS;
 }
 
 /* What a call costs, with all that follows from it. */
@@ -296,7 +296,7 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 			uint64_t now_ns)
 {
 	struct watch_config config = price_watch_config(price), now = priced->watch.config;
-	uint64_t stacks_ns = tier->inside ? priced_stacks_ns(priced, price->config.hit_ns) : 0;
+	uint64_t stacks_ns = 0;
 	const struct given_budget *given;
 
 	if (priced->exact != tier->windows ||
@@ -311,6 +311,8 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 		};
 	if (tier->inside && !tier->recording)
 		config.cold_hit_ns = price->config.hit_ns;
+	if (tier->inside)
+		stacks_ns = priced_stacks_ns(priced, tier->walk_ns, price->config.hit_ns);
 	config.hit_ns = price_hit_ns(price, priced, tier, stacks_ns);
 	priced->inside_ns = tier->inside ? HIT_INSIDE_NS + stacks_ns : 0;
 	priced->walk_ns = tier->inside ? tier->walk_ns : 0;
@@ -339,9 +341,8 @@ void price_inside(struct price *price, const struct ts_event *event)
 	}
 	if (!priced || !priced->inside_ns)
 		return;
-	walks_call(&priced->walks);
-	if (priced->walk_ns && (event->stack_id || event->flags & TS_EVENT_INSIDE))
-		walks_add(&priced->walks, WALK_INSIDE, 1, priced->walk_ns);
+	/* Where it did not know a stack, its stub was called. */
+	walks_call(&priced->walks, event->stack_id || event->flags & TS_EVENT_INSIDE);
 	price_hot(price, event);
 }
 
@@ -349,6 +350,8 @@ void price_inside_begins(struct price *price, uint32_t pid, uint64_t time_ns)
 {
 	const struct priced *priced = price_find(price, pid);
 
+	if (priced && priced->reported_walks.part)
+		price_report_nothing(price, priced, PRICE_STACKS);
 	if (priced && priced->reported_inside.part)
 		price_report_nothing(price, priced, PRICE_STACKS_INSIDE);
 	price_process_gone(price, pid, time_ns);

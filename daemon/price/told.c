@@ -79,12 +79,10 @@ static void price_report_walks(struct price *price, struct priced *priced, uint6
 	struct walks *walks = &priced->walks;
 	struct walks_price inside, kernel;
 
-	if (!priced->walk_ns)
-		walks_end_inside(walks);
 	walks_tick(walks, now_ns);
 	kernel = walks_price(walks);
 	price_report_stacks(price, priced, PRICE_STACKS, &kernel, &priced->reported_walks);
-	inside = walks_price_inside(walks, priced->watch.rate);
+	inside = walks_price_inside(walks, priced->watch.rate, priced->walk_ns);
 	if (priced->walk_ns) {
 		price_report_stacks(price, priced, PRICE_STACKS_INSIDE, &inside,
 				    &priced->reported_inside);

@@ -342,7 +342,12 @@ class Walks(tracesmith.Case):
         self.assertEqual(self.daemon.ctl_again("detach", pid).code, 0)
         self.light(pid, "none")
         wait_for("the price of its calls alone", lambda: self.hit_ns(pid) == LIGHT_NS)
-        self.assertNotIn("stacks-inside", self.parts(pid))
+        self.assertLessEqual(set(self.parts(pid)), {"probes", "thread"})
+        self.assertEqual(self.daemon.ctl_again("detach", pid).code, 0)
+        self.light(pid, "all")
+        wait_for("its walks", lambda: "stacks-inside" in self.parts(pid))
+        self.assertEqual(self.daemon.ctl_again("detach", pid).code, 0)
+        wait_for("the end of its walks", lambda: "stacks-inside" not in self.parts(pid))
 
 
 class MemberCase(tracesmith.Case):

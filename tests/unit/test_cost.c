@@ -42,26 +42,23 @@ static void walks_of_the_library_count_by_the_calls_that_it_reports(void **state
 	struct walks walks = { 0 };
 	struct walks_price price;
 
-	assert_int_equal(walks_call_ns(&walks, 1000), 0);
-	assert_int_equal(walks_price_inside(&walks, 1000).each_ns, 0);
+	assert_int_equal(walks_call_ns(&walks, 165, 1000), 0);
+	assert_float_equal(walks_price_inside(&walks, 1000, 165).rate, 0, 1e-9);
+	walks_tick(&walks, NS_PER_S);
 	for (int i = 0; i < 1100; i++)
-		walks_call(&walks);
-	for (int i = 0; i < 1000; i++)
-		walks_add(&walks, WALK_INSIDE, 1, 165);
+		walks_call(&walks, i % 11 != 0);
 	walks_add(&walks, WALK_SAMPLED, 11, 11 * 2000);
 	walks_hits(&walks, 11);
-	walks_tick(&walks, NS_PER_S);
 	walks_tick(&walks, 5 * NS_PER_S);
-	price = walks_price_inside(&walks, 22000);
+	price = walks_price_inside(&walks, 22000, 165);
 	assert_int_equal(price.each_ns, 165);
 	assert_float_equal(price.rate, 20000, 1);
 	assert_float_equal(price.cost, 0.0033, 1e-6);
 	assert_float_equal(price.always, 0, 1e-9);
 	assert_in_range(walks_price(&walks).each_ns, 1999, 2000);
-	assert_in_range(walks_call_ns(&walks, 1000), 150 + 30 - 1, 150 + 30);
-	walks_end_inside(&walks);
-	assert_int_equal(walks_price_inside(&walks, 22000).each_ns, 0);
-	assert_in_range(walks_call_ns(&walks, 1000), 30 - 1, 30);
+	assert_in_range(walks_call_ns(&walks, 165, 1000), 150 + 30 - 1, 150 + 30);
+	/* It has not said what they take, or takes a sample only. */
+	assert_in_range(walks_call_ns(&walks, 0, 1000), 30 - 1, 30);
 }
 
 static void a_library_is_believed_within_bounds(void **state)
