@@ -15,15 +15,11 @@ void walks_add(struct walks *walks, enum walk_kind kind, uint64_t count, uint64_
 	walks->ns[kind] += (double)ns;
 }
 
-void walks_call(struct walks *walks, bool walked)
+void walks_call(struct walks *walks, bool walked, bool hit)
 {
 	walks->calls++;
 	walks->walked += walked;
-}
-
-void walks_hits(struct walks *walks, uint64_t hits)
-{
-	walks->hits += (double)hits;
+	walks->hits += hit;
 }
 
 void walks_tick(struct walks *walks, uint64_t now_ns)

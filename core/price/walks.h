@@ -15,16 +15,15 @@ enum walk_kind {
 
 struct walks {
 	double count[WALK_KINDS], ns[WALK_KINDS]; /* the longer ago, the less */
-	/* Calls that our library reported, those that it walked a stack for, and hits of the probe
-	 * on its stub. */
+	/* Calls that our library reported, those that it walked a stack for, and those that hit the
+	 * probe on its stub. */
 	double calls, walked, hits;
 	double all_ns;	    /* that they were counted in, likewise */
 	uint64_t ticked_ns; /* 0: not yet */
 };
 
 void walks_add(struct walks *walks, enum walk_kind kind, uint64_t count, uint64_t ns);
-void walks_call(struct walks *walks, bool walked);
-void walks_hits(struct walks *walks, uint64_t hits);
+void walks_call(struct walks *walks, bool walked, bool hit);
 /* Up to now all that there were are added. */
 void walks_tick(struct walks *walks, uint64_t now_ns);
 

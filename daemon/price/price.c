@@ -122,8 +122,6 @@ void price_counted(struct price *price, uint32_t pid, const struct probe_hits *g
 	walks_add(&priced->walks, WALK_ALWAYS,
 		  grown->walks[PROBE_WALK_ALWAYS] + grown->walks[PROBE_WALK_REPORT],
 		  grown->walk_ns[PROBE_WALK_ALWAYS] + grown->walk_ns[PROBE_WALK_REPORT]);
-	if (priced->inside_ns)
-		walks_hits(&priced->walks, grown->hits[PROBE_HOT]);
 	watch_cold_hits(&priced->watch, (uint32_t)grown->hits[PROBE_REPORTS]);
 	/* Those that were counted the last time have come by now. */
 	if (priced->counted > priced->received + priced->lost + LOST_SURELY) {
@@ -334,6 +332,7 @@ void price_inside(struct price *price, const struct ts_event *event)
 {
 	struct priced *priced = price_find(price, event->tgid);
 	struct price_tier tier;
+	bool stub;
 
 	if (!priced && (priced = price_add(price, event->tgid))) {
 		price->callbacks.tier(price->data, priced->pid, &tier);
@@ -341,8 +340,9 @@ void price_inside(struct price *price, const struct ts_event *event)
 	}
 	if (!priced || !priced->inside_ns)
 		return;
-	/* Where it did not know a stack, its stub was called. */
-	walks_call(&priced->walks, event->stack_id || event->flags & TS_EVENT_INSIDE);
+	/* It walked first, and called the stub for a stack that was not known. */
+	stub = event->flags & TS_EVENT_INSIDE;
+	walks_call(&priced->walks, stub || event->stack_id, stub);
 	price_hot(price, event);
 }
 

@@ -46,9 +46,8 @@ static void walks_of_the_library_count_by_the_calls_that_it_reports(void **state
 	assert_float_equal(walks_price_inside(&walks, 1000, 165).rate, 0, 1e-9);
 	walks_tick(&walks, NS_PER_S);
 	for (int i = 0; i < 1100; i++)
-		walks_call(&walks, i % 11 != 0);
+		walks_call(&walks, i % 11 != 0, i % 100 == 0);
 	walks_add(&walks, WALK_SAMPLED, 11, 11 * 2000);
-	walks_hits(&walks, 11);
 	walks_tick(&walks, 5 * NS_PER_S);
 	price = walks_price_inside(&walks, 22000, 165);
 	assert_int_equal(price.each_ns, 165);
