@@ -13,8 +13,7 @@
 --   cost_ppm      integer
 --   cost_low_ppm  integer
 --   cost_high_ppm integer
-SELECT p.id, CASE c.part WHEN 1 THEN 'probes' WHEN 2 THEN 'exact' WHEN 3 THEN 'stacks'
-	ELSE 'part ' || c.part END, p.first_ns, b.last_ns, c.measured, c.budget_ppm, c.share_ppm,
+SELECT p.id, @PRICE_PART@, p.first_ns, b.last_ns, c.measured, c.budget_ppm, c.share_ppm,
 	c.cost_ppm, c.cost_low_ppm, c.cost_high_ppm
 FROM process p JOIN boot b ON b.id = p.boot JOIN price c ON c.process = p.id
 WHERE @RAN_IN_MINUTE@
