@@ -19,13 +19,17 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
+/* More mappings may change before their calls are read, as many as there are in a loader's steps.
+ */
+#define EPOCHS 64
+
 struct known {
 	struct ts_walk *walk; /* NULL: nothing is shared */
 	int fd;
-	uint32_t epoch;
-	uint32_t turn;	    /* who goes next from a full set */
-	uint64_t forgot_ns; /* ids of earlier epochs are good until then */
-	struct map ids;	    /* and their epochs */
+	uint32_t epoch;		   /* from 1: how often all has been forgotten */
+	uint32_t turn;		   /* who goes next from a full set */
+	uint64_t ended_ns[EPOCHS]; /* until when the ids of the last epochs are good */
+	struct map ids;		   /* and their epochs */
 };
 
 /* Where the kernel lets nobody map it for writing from then on: since 5.1. Before that, a process
@@ -117,8 +121,7 @@ void known_forget(struct known *known, uint64_t time_ns)
 		return;
 	if (known->ids.count >= LIMIT_KNOWN_STACKS)
 		map_empty(&known->ids);
-	known->epoch++;
-	known->forgot_ns = time_ns;
+	known->ended_ns[known->epoch++ % EPOCHS] = time_ns;
 	if (known->walk)
 		known_empty(known->walk);
 }
@@ -207,9 +210,17 @@ void known_see_id(struct known *known, uint64_t id)
 
 bool known_has(const struct known *known, uint64_t id, uint64_t time_ns)
 {
-	uint64_t epoch = known ? (uintptr_t)map_get(&known->ids, key_of(id)) : 0;
+	uint32_t epoch = known ? (uint32_t)(uintptr_t)map_get(&known->ids, key_of(id)) : 0, ago;
 
-	return epoch && (epoch == known->epoch || time_ns < known->forgot_ns);
+	if (!epoch)
+		return false;
+	ago = known->epoch - epoch;
+	return !ago || (ago <= EPOCHS && time_ns < known->ended_ns[epoch % EPOCHS]);
+}
+
+bool known_is_void(const struct known *known, uint64_t time_ns)
+{
+	return known && time_ns < known->ended_ns[(known->epoch - 1) % EPOCHS];
 }
 
 void known_add_python(struct known *known, const struct ts_python *python, bool frames)

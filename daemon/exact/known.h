@@ -24,6 +24,8 @@ void known_set_depth(struct known *known, uint32_t depth, uint32_t python_depth,
 /* From then on all rules and ids are void, and nothing is shared until the new ids' seed is known.
  */
 void known_forget(struct known *known, uint64_t time_ns);
+/* Whether what was of that time has become void since. */
+bool known_is_void(const struct known *known, uint64_t time_ns);
 void known_set_seed(struct known *known, uint64_t seed);
 /* For a return address. */
 void known_add_rule(struct known *known, uint64_t address, struct rule rule);

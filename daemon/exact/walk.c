@@ -126,7 +126,9 @@ void exact_stack_walked(struct exact *exact, uint32_t pid, const struct ts_stack
 	const struct ts_python_frame *frame =
 		(const struct ts_python_frame *)&stack->frame[TS_STACK_FRAMES_MAX];
 
-	walk_add_id(exact, pid, stack->id);
+	/* Nobody comes to one of before any more. */
+	if (!known_is_void(known_of(exact, pid), stack->time_ns))
+		walk_add_id(exact, pid, stack->id);
 	rules_add(exact, pid, stack);
 	if (stack->python_count && !(frame[stack->python_count - 1].position & TS_PYTHON_CUT))
 		python_add(exact, pid, true);
