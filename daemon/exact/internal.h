@@ -45,9 +45,10 @@ struct light_session {
 	bool stub_told;		      /* by this job's helper, who does so once */
 	int stub_fd, stub_error;      /* its file, until the probe is made */
 	uint64_t stub_offset;
-	uint32_t stacks;       /* enum ts_stacks, that the library takes */
-	struct known *known;   /* NULL: it never took all */
-	struct walk_time walk; /* what its own walks take it */
+	uint32_t stacks;	  /* enum ts_stacks, that the library takes */
+	struct known *known;	  /* NULL: it never took all */
+	struct probe_walks walks; /* by which it is known */
+	struct walk_time walk;	  /* what its own walks take it */
 	struct threads threads;
 	struct light_request request;
 	struct light_result result;
@@ -175,7 +176,7 @@ bool light_may_leave(struct session *session);
 void light_over(struct session *session);
 
 /* walk.c */
-/* The library is told what is known of its stacks, from now on. */
+/* The library is told what is known of its stacks, from now on, as the settings are now. */
 void light_share(struct session *session);
 /* What walks of its own take it: it is only told about itself. */
 void light_on_walks(void *data, uint32_t pid, const struct ts_light_walks *walks);

@@ -223,6 +223,12 @@ bool known_is_void(const struct known *known, uint64_t time_ns)
 	return known && time_ns < known->ended_ns[(known->epoch - 1) % EPOCHS];
 }
 
+void known_end_autograd(struct known *known)
+{
+	if (known && known->walk)
+		__atomic_store_n(&known->walk->python.autograd.module, 0, __ATOMIC_RELEASE);
+}
+
 void known_add_python(struct known *known, const struct ts_python *python, bool frames)
 {
 	struct ts_python *to = known && known->walk ? &known->walk->python : NULL;

@@ -36,6 +36,8 @@ void known_see_id(struct known *known, uint64_t id);
 /* Where its Python is. `frames`: the kernel's programs have walked those of a thread to their end.
  */
 void known_add_python(struct known *known, const struct ts_python *python, bool frames);
+/* It is of no interest any more what a call is to PyTorch's autograd. */
+void known_end_autograd(struct known *known);
 
 /* Whether a call at that time may have that stack. */
 bool known_has(const struct known *known, uint64_t id, uint64_t time_ns);

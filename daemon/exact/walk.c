@@ -7,34 +7,48 @@
 
 #define AGE_MAX_NS (10ull * NS_PER_S)
 
-/* All stacks are sent once more, and tell which rules the library needs. */
+/* Also where the settings have changed. All stacks are sent once more, and tell which rules the
+ * library needs. */
 static bool walk_begin(struct session *session)
 {
 	struct probe *probe = session->exact->parts.probe;
-	struct known *known = session->light.known;
-	struct probe_walks walks;
+	struct light_session *light = &session->light;
+	struct known *known = light->known;
 
-	probe_walks(probe, &walks);
-	known_set_depth(known, walks.depth, walks.python_depth, walks.check);
+	known_set_depth(known, light->walks.depth, light->walks.python_depth, light->walks.check);
+	if (!light->walks.autograd)
+		known_end_autograd(known);
+	known_forget(known, uv_hrtime());
 	exact_python_placed(session->exact, session->pid);
 	return probe_renew_stacks(probe, session->pid) &&
 	       inject_walk(session->exact->inject, session->pid, known_fd(known)) == 0;
+}
+
+static bool walks_same(const struct probe_walks *a, const struct probe_walks *b)
+{
+	return a->by_rules == b->by_rules && a->autograd == b->autograd && a->check == b->check &&
+	       a->depth == b->depth && a->python_depth == b->python_depth;
 }
 
 void light_share(struct session *session)
 {
 	struct light_session *light = &session->light;
 	struct probe_walks walks;
-	int r;
+	int r = 0;
 
-	if (light->known)
-		return;
 	probe_walks(session->exact->parts.probe, &walks);
-	r = known_new(walks.by_rules, &light->known);
+	if (light->known && walks_same(&walks, &light->walks))
+		return;
+	light->walks = walks;
+	/* What is not shared is not changed into what is. */
+	if (walks.by_rules && known_fd(light->known) < 0)
+		light->known = known_free(light->known);
+	if (!light->known)
+		r = known_new(walks.by_rules, &light->known);
 	/* Then each goes through the stub. */
 	if (r < 0)
 		log_warning_errno(r, "Stacks cost process %u more than they need to", session->pid);
-	else if (walks.by_rules && !walk_begin(session))
+	else if (known_fd(light->known) >= 0 && !walk_begin(session))
 		log_warning("Stacks cost process %u more than they need to, as it could not be "
 			    "told how to walk them",
 			    session->pid);
@@ -107,11 +121,13 @@ static bool has_seed(const struct ts_stack *stack, uint64_t seed)
 static void rules_add(struct exact *exact, uint32_t pid, const struct ts_stack *stack)
 {
 	struct known *known = known_of(exact, pid);
+	struct probe_walks walks;
 	struct probe_seeds seeds;
 	struct rule rule;
 
-	if (known_fd(known) < 0 || !probe_seeds(exact->parts.probe, pid, &seeds) ||
-	    !has_seed(stack, seeds.stacks))
+	probe_walks(exact->parts.probe, &walks);
+	if (!walks.by_rules || known_fd(known) < 0 ||
+	    !probe_seeds(exact->parts.probe, pid, &seeds) || !has_seed(stack, seeds.stacks))
 		return;
 	known_set_seed(known, seeds.stacks);
 	/* The first one is the function itself. */
