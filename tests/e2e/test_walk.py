@@ -1,0 +1,436 @@
+"""With all stacks in light mode the library knows most of them itself. They are those that the kernel's programs take,
+whatever the program does, and whoever else is there."""
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import tracesmith
+from tracesmith import BUILD, library, wait_for
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WALKED = os.path.join(BUILD, "tests/e2e/e2e_walked")
+LIBRARIES = [os.path.join(BUILD, f"tests/e2e/libe2e_walked_{which}.so") for which in ("one", "two")]
+TORCH = os.path.join(BUILD, "tests/e2e/libtorch_cpu.so")
+TORCH_PROGRAM = os.path.join(BUILD, "tests/e2e/torch_program")
+PYTHON = "/usr/bin/python3"
+PYTHON_CALLS, TORCH_CALLS = (os.path.join(HERE, name) for name in ("walk_calls.py", "torch_calls.py"))
+PYTHON_PLACES, PASSING = 12, 4  # the latter in code that is made anew each time
+CALLS = int(os.environ.get("TS_CALLS", 100_000))
+ENTRY = "cuLaunchKernel"
+OF_THREADS, WIDTH_LIBRARY, WIDTH_FORK, WIDTH_VFORK, WIDTH_TINY = 100, 201, 203, 204, 205
+
+
+def pythons():
+    found = {"system": PYTHON}
+    for path in glob.glob("/root/.pyenv/versions/3.*/bin/python3.*[0-9t]"):
+        version = os.path.basename(path)[len("python"):]
+        if re.fullmatch(r"3\.(9|[1-9]\d)t?", version):
+            found[version] = path
+    return found
+
+
+class Case(tracesmith.Case):
+    # Whatever is done while the daemon does not get to run has room.
+    settings = ("[exact]\nring_records = 131072\n[probe]\nring_size = 64MiB\nunwind = eh-frame\nstack_depth = 127\n"
+                "python = yes\npython_depth = 64\n")
+    environment = {"TRACESMITH_PATIENCE": "20"}  # a stack that is not found in time is cut
+
+    def launch(self):
+        self.daemon.start(prefix=["env", *(f"{name}={value}" for name, value in self.environment.items())])
+
+    def popen(self, *command):
+        """In light mode, with all stacks, from its start on."""
+        environment = {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(library()), "FAKE_CUDA_TIME_SCALE": "0",
+                       "TRACESMITH_SOCKET": self.daemon.socket,
+                       "TRACESMITH_INJECT_SOCKET": os.path.join(self.daemon.directory, "inject.sock")}
+        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "run", "--light", "--stacks", "all", "--",
+                                    *map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   env=environment)
+        self.addCleanup(self.end, process)
+        return process
+
+    def wait_light(self, process):
+        self.hello = process.stdout.readline()
+        self.assertTrue(self.hello, "it ended")
+        wait_for("light mode", lambda: self.tier(process.pid) == "light")
+        return process
+
+    def start(self, *command):
+        return self.wait_light(self.popen(*command))
+
+    def walked(self):
+        process = self.start(WALKED, library(), *LIBRARIES)
+        self.names = json.loads(self.hello)
+        self.assertEqual(set(self.names), set(PLACES))
+        return process
+
+    def wanted(self):
+        """Of the places, by width."""
+        found = {}
+        for width, name in enumerate(self.names, 1):
+            found[width] = PLACES[name] + list(MAIN if name != "coroutine" else ())
+            found[width + OF_THREADS] = PLACES[name] + ["go_round", "worker"]
+        return {**found, WIDTH_TINY: chain("call", "*6", "deep", "tiny_worker")}
+
+    def own(self):
+        """The part of a round that the library can know itself."""
+        return 1 - len(ASIDE) / len(self.names)
+
+    def wait_inside(self, go, part=1):
+        """Goes until as good as all of its launches that the library can know are known inside; goes on as told."""
+        made = 0
+
+        def is_known():
+            nonlocal made
+            before, calls = self.inside(), go()
+            made += calls
+            self.wait_launches(self.pid, self.made + made)
+            return self.inside() - before >= 0.99 * part * calls
+        wait_for("the library to know its stacks", is_known)
+        self.made += made
+
+    def begin(self, process):
+        """Its launches are counted from here on."""
+        self.pid, self.made = process.pid, self.launches(process.pid)
+        return process
+
+    def rounds(self, process, count):
+        return self.order(process, "round", count)["calls"]
+
+    def order(self, process, *words):
+        process.stdin.write(" ".join(map(str, words)) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        self.assertTrue(line, f"it ended at {words}")
+        return json.loads(line)
+
+    def finish(self, process):
+        process.stdin.close()
+        self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
+
+    def tier(self, pid):
+        rows = json.loads(self.daemon.ctl("ps", "--json").out)["rows"]
+        return next((row["tier"] for row in rows if row["pid"] == pid), None)
+
+    def figures(self):
+        return {row["name"]: row for row in json.loads(self.daemon.ctl("status", "--json").out)["rows"]
+                if row["section"] == "unwinding"}
+
+    def inside(self):
+        return self.figures()["inside"]["number"]
+
+    def wrong(self):
+        return int(re.search(r"(\d+) wrongly so", self.figures()["held"]["value"])[1])
+
+    def launches(self, pid):
+        return self.daemon.apis(pid).get(ENTRY, {"calls": 0})["calls"] if self.daemon.known(pid) else 0
+
+    def wait_launches(self, pid, count):
+        wait_for(lambda: f"{count} launches, not {self.launches(pid)}", lambda: self.launches(pid) >= count)
+        self.assertEqual(self.launches(pid), count)
+
+    def wait_stored(self, pid):
+        """They are a second or two after their count."""
+        wait_for("the store", lambda: sum(sum(stacks.values()) for stacks in self.stacks(pid).values()) == self.launches(pid))
+
+    def stacks(self, pid, since=0):
+        """Of the launches since then by width: {stack: calls}, 0: without one."""
+        found = {}
+        for row in self.daemon.sql("SELECT grid_x AS width, coalesce(stack, 0) AS stack, count(*) AS n FROM op WHERE"
+                                   f" pid = {pid} AND kind = 'launch' AND start_ns > {since} GROUP BY 1, 2 LIMIT 100000"):
+            found.setdefault(row["width"], {})[row["stack"]] = row["n"]
+        return found
+
+    def frames(self, pid, since=0, which="NOT inlined"):
+        """By stack of such launches, once all of them are known."""
+        def ask():
+            rows = self.daemon.sql("SELECT stack, kind, symbol, frame.source, line FROM frame WHERE stack IN (SELECT stack FROM op"
+                                   f" WHERE pid = {pid} AND kind = 'launch' AND start_ns > {since}) AND {which}"
+                                   " ORDER BY stack, depth LIMIT 200000")
+            self.assertLess(len(rows), 200000)
+            found = {}
+            for row in rows:
+                found.setdefault(row["stack"], []).append(row)
+            wanted = {stack for stacks in self.stacks(pid, since).values() for stack in stacks if stack}
+            return (found,) if wanted <= set(found) else None
+        return wait_for("the frames", ask)[0]
+
+    def check_loss(self, pid):
+        """Nothing but what each answer with stacks may lack on a busy machine, and what came before the probes, as they are
+        put on in each process by itself while another one is in light mode."""
+        self.assert_nothing_lost(self.daemon.answer("launches", "--pid", pid), ("windows",))
+
+    def check_names(self, pid, wanted, since=0, none=False):
+        """All stacks of a width have the functions that are wanted, in order; as far as they go, if they are cut short."""
+        self.wait_stored(pid)
+        frames = self.frames(pid, since)
+        for width, stacks in self.stacks(pid, since).items():
+            for stack, calls in stacks.items():
+                with self.subTest(width=width, calls=calls, stack=stack):
+                    if not stack:
+                        self.assertTrue(none, "a stack is missing")
+                        continue
+                    names = [row["symbol"] for row in frames[stack]]
+                    self.check_chain(names, wanted[width])
+
+    def check_python(self, pid, truths, depth=64, since=0):
+        """Frames of Python are those that Python itself has seen."""
+        self.wait_stored(pid)
+        frames, stacks = self.frames(pid, since, "(kind = 1 OR depth = 0)"), self.stacks(pid, since)
+        self.assertEqual({str(width) for width in stacks}, set(truths))
+        for width, calls in stacks.items():
+            truth = truths[str(width)][:depth]
+            for stack, rows in ((stack, frames.get(stack, [])) for stack in calls):
+                python = [[row["symbol"], row["source"], row["line"]] for row in rows if row["kind"] == 1]
+                # Code that is gone before it is read has no name, and not that of what has come in its place.
+                python = [there if frame == ["<unknown>", None, None] and there[1] == "passing" else frame
+                          for frame, there in zip(python, truth)] + python[len(truth):]
+                with self.subTest(width=width, calls=calls[stack], stack=stack):
+                    self.assertTrue(stack, "a stack is missing")
+                    self.assertEqual(python, truth[:len(python)])
+                    # Steps count that lead to no frame, too.
+                    self.assertGreaterEqual(len(python), len(truth) if len(truth) < depth else depth // 2)
+                    self.assertEqual(rows[0]["symbol"], ENTRY)
+
+    def check_chain(self, names, wanted):
+        ours = [name for name in names if name in FUNCTIONS]
+        self.assertEqual(names[:2], [ENTRY, "call"])
+        self.assertEqual(ours, wanted[:len(ours)])
+
+
+def chain(*names):
+    """The functions of the program on a stack; behind "*N" the next one is there N times."""
+    found, times = [], 1
+    for name in names:
+        if name.startswith("*"):
+            times = int(name[1:])
+        else:
+            found += times * [name]
+            times = 1
+    return found
+
+
+MAIN = ("go_round", "obey", "main")
+# Of each place, as the program names it.
+PLACES = {"plain": chain("call", "plain"), "deep_60": chain("call", "*61", "deep", "deep_60"),
+          "deep_300": chain("call", "*301", "deep", "deep_300"), "variable": chain("call", "variable"),
+          "aligned": chain("call", "aligned"), "large": chain("call", "large"),
+          "callback": chain("call", "compare", "callback"), "coroutine": chain("call", "in_coroutine"),
+          "signalled": chain("call", "on_signal", "take_signal", "signalled"),
+          "signalled_aside": chain("call", "on_signal", "take_signal", "signalled_aside"),
+          "compiled": chain("call", "compiled"), "compiled_linked": chain("call", "compiled_linked")}
+# Those that the library leaves to the kernel's programs: another stack than the thread's own, a signal, code without rules.
+ASIDE = {"coroutine", "signalled", "signalled_aside", "compiled", "compiled_linked"}
+LIBRARY = {WIDTH_LIBRARY: chain("call", "walked_one", "call_back", "call_library", "obey", "main"),
+           WIDTH_LIBRARY + 1: chain("call", "walked_two", "call_back", "call_library", "obey", "main")}
+SWAPPED = {width: chain(*names[:-2], "swap", "obey", "main") for width, names in LIBRARY.items()}
+FUNCTIONS = {*sum(PLACES.values(), []), *sum(LIBRARY.values(), []), *sum(SWAPPED.values(), []), *MAIN, "worker", "go_in_threads",
+             "tiny_worker", "go_tiny", "in_child", "go_forked", "go_vforked"}
+
+
+class Programs(Case):
+    """Programs one after the other."""
+
+    def test_a_program_of_traps(self):
+        process = self.begin(self.walked())
+        self.wait_inside(lambda: self.rounds(process, 100), self.own())
+        self.wait_inside(lambda: self.order(process, "threads", 4, 50)["calls"])
+        self.order(process, "tiny", 1000)
+        self.made += 1000
+        self.wait_inside(lambda: self.order(process, "tiny", 1000) and 1000)
+        self.check_names(self.pid, self.wanted())
+        self.check_loss(self.pid)
+        self.finish(process)
+
+    def test_libraries_that_take_turns_at_an_address(self):
+        process = self.begin(self.walked())
+
+        def call(count):
+            self.order(process, "call", count)
+            return count
+        at = set()
+        for turn in range(6):
+            at.add(self.order(process, "load", turn % 2)["at"])
+            if turn:  # known as it is, this cannot be the other one's
+                self.made += call(20000)
+            self.wait_inside(lambda: call(1000))
+        self.assertEqual(len(at), 1, "they are not at the same address")
+        before = self.inside()
+        self.check_names(self.pid, LIBRARY, none=True)
+        since = time.monotonic_ns()
+        self.order(process, "swap", 20, 5000)
+        self.wait_launches(self.pid, self.made + 200000)
+        self.check_names(self.pid, SWAPPED, since, none=True)
+        self.assertGreater(self.inside(), before)
+        self.check_loss(self.pid)
+        self.finish(process)
+
+    def test_libraries_that_took_turns_while_the_daemon_did_not_look(self):
+        """What was known of the first one led the library to its stacks all the time."""
+        process = self.begin(self.walked())
+
+        def swap():
+            self.order(process, "swap", 1, 1000)
+            return 2000
+        wait_for("a stack inside", lambda: swap() and self.inside())
+        self.wait_launches(self.pid, self.launches(self.pid))
+        for _ in range(3):
+            before, made = self.inside(), 0
+            while not self.inside() > before:
+                self.order(process, "load", 0)
+                self.order(process, "call", 1000)
+            since = time.monotonic_ns()
+            self.daemon.process.send_signal(signal.SIGSTOP)
+            for turn in range(1, 7):
+                self.order(process, "load", turn % 2)
+                self.order(process, "call", 3000)
+            self.daemon.process.send_signal(signal.SIGCONT)
+            wait_for("its launches", lambda: sum(sum(stacks.values()) for stacks in self.stacks(self.pid, since).values()) == 18000)
+            self.check_names(self.pid, LIBRARY, since, none=True)
+        self.finish(process)
+
+    def test_children_and_another_program(self):
+        process = self.begin(self.walked())
+        self.wait_inside(lambda: self.rounds(process, 50), self.own())
+        for _ in range(5):
+            self.assertEqual(self.order(process, "fork", 1000)["status"], 0)
+            self.made += self.rounds(process, 10)
+        self.wait_launches(self.pid, self.made)
+        self.check_names(self.pid, self.wanted())
+        # On its parent's stack, whose thread it has for its own.
+        for _ in range(5):
+            self.assertEqual(self.order(process, "vfork", 1000)["status"], 0)
+            self.rounds(process, 10)
+        since = time.monotonic_ns()
+        process.stdin.write("exec\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        wait_for("light mode", lambda: self.tier(process.pid) == "light")
+        self.made = self.launches(process.pid)
+        self.wait_inside(lambda: self.rounds(process, 50), self.own())
+        self.check_names(self.pid, {**self.wanted(), WIDTH_VFORK: chain("call", "in_child", "go_vforked", "obey", "main")})
+        self.check_loss(self.pid)
+        self.finish(process)
+
+
+class Pythons(Case):
+    """Of each version there is, one after the other."""
+
+    def go(self, process, count):
+        told = self.order(process, count)
+        self.truths = told["stacks"]
+        return told["calls"]
+
+    def check_lines(self, pid, truths):
+        """Answers have the line of the launch, and of its callers."""
+        rows = self.daemon.query("launches", "--pid", pid, "--by", "line")
+        self.assertEqual({row["where"] for row in rows}, {f"{PYTHON_CALLS}:{truths['1'][0][2]}"})
+        callers = {tuple(row["stack"][:2]) for row in self.daemon.query("launches", "--pid", pid)}
+        print(callers, rows)
+
+    def programs(self, *options):
+        """All are started before the first one is waited for."""
+        found = {version: self.popen(executable, "-B", PYTHON_CALLS, library(), *options)
+                 for version, executable in pythons().items()}
+        return {version: self.wait_light(process) for version, process in found.items()}
+
+    def test_the_main_thread(self):
+        processes, truths = self.programs(), {}
+        for version, process in processes.items():
+            with self.subTest(version):
+                self.begin(process)
+                # Code that is made anew is a new stack each time.
+                self.wait_inside(lambda: self.go(process, 20), 1 - PASSING / PYTHON_PLACES)
+            truths[version] = self.truths
+        for version, process in processes.items():
+            with self.subTest(version):
+                self.check_python(process.pid, truths[version])
+                self.check_lines(process.pid, truths[version])
+                self.check_loss(process.pid)
+            self.finish(process)
+
+    def test_another_thread(self):
+        processes, before = self.programs("thread"), self.inside()
+        truths = {}
+        for version, process in processes.items():
+            self.begin(process)
+            self.wait_launches(self.pid, self.go(process, 20))
+            truths[version] = self.truths
+        for version, process in processes.items():
+            with self.subTest(version):
+                self.check_python(process.pid, truths[version])
+                self.check_loss(process.pid)
+            self.finish(process)
+        self.assertEqual(self.inside(), before)
+
+
+class Settings(Case):
+    """They are read again while programs run."""
+
+    def read(self, **settings):
+        text = "".join(f"{name} = {value}\n" for name, value in settings.items())
+        before = self.daemon.log().count("Reread")
+        with open(self.daemon.config, "a") as file:
+            file.write("[probe]\n" + text)
+        self.daemon.process.send_signal(signal.SIGHUP)
+        wait_for("the settings", lambda: self.daemon.log().count("Reread") > before)
+        return time.monotonic_ns()
+
+    def test_how_deep_stacks_are(self):
+        process = self.begin(self.walked())
+        deep = 1 + self.names.index("deep_60")
+        for depth in (20, 127, 3):
+            since = self.read(stack_depth=depth)
+            self.wait_inside(lambda: self.rounds(process, 50), self.own())
+            self.check_names(self.pid, self.wanted(), since)
+            frames = self.frames(self.pid, since)
+            stacks = self.stacks(self.pid, since)
+            self.assertEqual({len(frames[stack]) for stack in stacks[deep]}, {min(depth, 70)})
+            self.assertLessEqual(max(map(len, frames.values())), depth)
+        self.check_loss(self.pid)
+        self.finish(process)
+
+    def test_how_they_are_walked(self):
+        processes, before = [self.walked()], self.inside()
+        self.read(unwind="frame-pointers")
+        processes.append(self.walked())
+        for process in processes:
+            self.begin(process)
+            self.wait_launches(self.pid, self.made + self.rounds(process, 100))
+            self.wait_stored(self.pid)
+            self.assertEqual({row["name"] for row in self.daemon.sql(
+                "SELECT e.name FROM op JOIN stack s ON s.id = op.stack JOIN stack_end e ON e.id = s.ended"
+                f" WHERE op.pid = {self.pid} AND kind = 'launch'")}, {"frame-pointers"})
+        self.read(unwind="eh-frame")
+        self.assertEqual(self.inside(), before)
+        for process in processes:
+            since = time.monotonic_ns()
+            self.begin(process)
+            self.wait_inside(lambda: self.rounds(process, 50), self.own())
+            self.check_names(self.pid, self.wanted(), since)
+            self.finish(process)
+
+    def test_frames_of_python(self):
+        process = self.begin(self.start(PYTHON, "-B", PYTHON_CALLS, library()))
+        truths = None
+
+        def go():
+            nonlocal truths
+            told = self.order(process, 20)
+            truths = told["stacks"]
+            return told["calls"]
+        for settings, depth in (({}, 64), ({"python": "no"}, 0), ({"python": "yes", "python_depth": 3}, 3), ({"python_depth": 64}, 64)):
+            since = self.read(**settings)
+            self.wait_inside(go, 1 - PASSING / PYTHON_PLACES)
+            self.check_python(self.pid, truths, depth, since)
+        self.check_loss(self.pid)
+        self.finish(process)
+
+
+if __name__ == "__main__":
+    tracesmith.main()
