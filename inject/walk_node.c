@@ -11,15 +11,17 @@
 #define NO_NUMBER   UINT64_MAX
 #define BEING_PUT   UINT64_MAX
 #define NUMBER_BITS 44
+#define APART	    10127 /* places: of all of them, by the golden section */
 
 static uint64_t node_key(uint64_t thread, uint64_t number)
 {
 	return thread << NUMBER_BITS | number;
 }
 
+/* Threads that work in step count alike: the places of each begin elsewhere. */
 static struct walk_node *node_at(struct walker *walker, uint64_t key)
 {
-	return &walker->node[(key ^ key >> NUMBER_BITS) & (WALK_NODES - 1)];
+	return &walker->node[(key + (key >> NUMBER_BITS) * APART) & (WALK_NODES - 1)];
 }
 
 /* Readers of its place meanwhile find another key, or none, and other writers leave it. */
