@@ -15,7 +15,9 @@ from tracesmith import BUILD, library, wait_for
 HERE = os.path.dirname(os.path.abspath(__file__))
 WALKED = os.path.join(BUILD, "tests/e2e/e2e_walked")
 LIBRARIES = [os.path.join(BUILD, f"tests/e2e/libe2e_walked_{which}.so") for which in ("one", "two")]
+FORGED = os.path.join(BUILD, "tests/e2e/e2e_forged")
 TORCH = os.path.join(BUILD, "tests/e2e/libtorch_cpu.so")
+TORCH_SOURCE = os.path.join(HERE, "torch_program.c")
 TORCH_PROGRAM = os.path.join(BUILD, "tests/e2e/torch_program")
 PYTHON = "/usr/bin/python3"
 PYTHON_CALLS, TORCH_CALLS = (os.path.join(HERE, name) for name in ("walk_calls.py", "torch_calls.py"))
@@ -108,6 +110,10 @@ class Case(tracesmith.Case):
         line = process.stdout.readline()
         self.assertTrue(line, f"it ended at {words}")
         return json.loads(line)
+
+    def go_on(self, process):
+        process.stdin.write("\n")
+        process.stdin.flush()
 
     def finish(self, process):
         process.stdin.close()
@@ -330,8 +336,9 @@ class Pythons(Case):
         """Answers have the line of the launch, and of its callers."""
         rows = self.daemon.query("launches", "--pid", pid, "--by", "line")
         self.assertEqual({row["where"] for row in rows}, {f"{PYTHON_CALLS}:{truths['1'][0][2]}"})
-        callers = {tuple(row["stack"][:2]) for row in self.daemon.query("launches", "--pid", pid)}
-        print(callers, rows)
+        functions = {name for row in self.daemon.query("launches", "--pid", pid) for name in row["stack"] or ()}
+        self.assertLessEqual({f"{function} (walk_calls.py:{line})" for function, _, line in
+                              (truths[width][1] for width in "1345")}, functions)
 
     def programs(self, *options):
         """All are started before the first one is waited for."""
@@ -430,6 +437,89 @@ class Settings(Case):
             self.check_python(self.pid, truths, depth, since)
         self.check_loss(self.pid)
         self.finish(process)
+
+
+class Checked(Case):
+    """Each call goes through the stub, which compares what the library has found."""
+    environment = {**Case.environment, "TRACESMITH_CHECK_WALKS": "1"}
+
+    def test_stacks_from_inside_are_the_kernels(self):
+        torch = [self.popen(PYTHON, "-B", TORCH_CALLS, TORCH, library()), self.popen(TORCH_PROGRAM, TORCH, library())]
+        python, walked = self.popen(PYTHON, "-B", PYTHON_CALLS, library()), self.popen(WALKED, library(), *LIBRARIES)
+        for process in (*torch, python, walked):
+            self.wait_light(process)
+        for process in torch:
+            self.go_on(process)
+        for process in (python, walked):
+            self.begin(process)
+            while self.made < CALLS:
+                self.made += self.order(process, "threads", 4, 100)["calls"] if process == walked else 0
+                self.made += self.rounds(process, 100) if process == walked else self.order(process, 200)["calls"]
+            self.wait_launches(process.pid, self.made)
+        for process in torch:
+            wait_for("its launches", lambda: self.launches(process.pid) >= CALLS)
+        self.assertEqual(self.inside(), 0)
+        self.assertEqual(self.wrong(), 0)
+        for process in (python, walked):
+            self.check_loss(process.pid)
+            self.finish(process)
+
+
+class Torch(Case):
+    """The stack of a launch in the backward pass, with that of the forward pass."""
+
+    def places(self, pid, since):
+        """Where launches of each width are made."""
+        found = {}
+        for row in self.daemon.sql("SELECT grid_x AS width, stack_where(stack) AS place FROM op WHERE"
+                                   f" pid = {pid} AND kind = 'launch' AND start_ns > {since} GROUP BY 1, 2 LIMIT 100000"):
+            found.setdefault(row["width"], set()).add(row["place"])
+        return found
+
+    def part_inside(self, pid):
+        """Of the next launches of a program that goes on by itself."""
+        inside, before = self.inside(), self.launches(pid)
+        wait_for("launches", lambda: self.launches(pid) > before + 5000)
+        inside = self.inside() - inside
+        return inside / (self.launches(pid) - before)
+
+    def check_places(self, process, wanted):
+        """From now on."""
+        since = time.monotonic_ns()
+        wait_for("launches of each width", lambda: set(self.places(process.pid, since)) == set(wanted))
+        self.go_on(process)
+        self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
+        self.daemon.wait_ended(process.pid)
+        self.wait_stored(process.pid)
+        self.assertEqual(self.places(process.pid, since), {width: {place} for width, place in wanted.items()})
+        self.check_loss(process.pid)
+
+    def test_a_program_without_python(self):
+        process = self.start(TORCH_PROGRAM, TORCH, library())
+        self.go_on(process)
+        wait_for("stacks inside", lambda: self.part_inside(process.pid) > 0.9)
+        with open(TORCH_SOURCE) as file:
+            line = {text.strip(): number for number, text in enumerate(file, 1)}
+        first, second, forward = (f"user_{name} (torch_program.c:{line[text]})" for name, text in (
+            ("first", "call(1, 1);"), ("second", "call(2, 3);"), ("forward", "launch(3);")))
+        self.check_places(process, {1: first, 2: second, 3: forward, 1001: f"{first} [backward]", 1002: f"{second} [backward]",
+                                    1010: f"{forward} [backward, before]", 1011: f"{second} [backward, before]"})
+
+    def test_python(self):
+        """Threads but the main one are left to the kernel's programs: those of one network, and the end of its step."""
+        process = self.start(PYTHON, "-B", TORCH_CALLS, TORCH, library())
+        self.go_on(process)
+        lines = {int(width): line for width, line in json.loads(process.stdout.readline()).items()}
+        wait_for("stacks inside", lambda: self.part_inside(process.pid) > 0.45)
+        with open(TORCH_CALLS) as file:
+            step = next(number for number, text in enumerate(file, 1) if "torch_launch(4)" in text)
+        first, second, forward, other, last = (f"{name} (torch_calls.py:{line})" for name, line in (
+            ("first", lines[1]), ("second", lines[2]), ("forward", lines[3]), ("other", lines[21]), ("step", step)))
+        wanted = {1: first, 2: second, 3: forward, 4: last, 1001: f"{first} [backward]", 1002: f"{second} [backward]",
+                  1010: f"{forward} [backward, before]", 1011: f"{second} [backward, before]"}
+        for width in range(21, 25):
+            wanted |= {width: other, 1000 + width: f"{other} [backward]"}
+        self.check_places(process, wanted)
 
 
 if __name__ == "__main__":
