@@ -668,6 +668,7 @@ class Hostile(Case):
         for width in (1002, 1003, *range(1100, 1100 + len(bad))):
             self.assertEqual(ops.pop(width), {0}, width)
         self.assertEqual(set(ops), {1, 2})
+        self.assertEqual({row["id"] for row in self.daemon.sql("SELECT id FROM backward")}, {good})
         self.assertEqual(self.lost(process.pid), lost + 2 + len(bad))
         functions = {row["symbol"] for rows in self.frames(process.pid).values() for row in rows}
         self.assertIn("forger_call", functions)
