@@ -18,7 +18,7 @@ static uint64_t node_key(uint64_t thread, uint64_t number)
 	return thread << NUMBER_BITS | number;
 }
 
-/* Threads that work in step count alike: the places of each begin elsewhere. */
+/* Threads that work in step count alike: the places of each start elsewhere. */
 static struct walk_node *node_at(struct walker *walker, uint64_t key)
 {
 	return &walker->node[(key + (key >> NUMBER_BITS) * APART) & (WALK_NODES - 1)];
