@@ -176,7 +176,7 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 	if (!id)
 		return 0;
 	id = python_id(thread, id);
-	if (settings.check_walks && thread->claimed && thread->claimed != id)
+	if (settings.check_walks && !missed && thread->claimed && thread->claimed != id)
 		COUNT(stacks_wrong);
 	if (thread->sent[id % SENT_SLOTS] != id && !bpf_map_lookup_elem(&stacks_sent, &id) &&
 	    stack_send(thread, id, keep))
