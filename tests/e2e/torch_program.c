@@ -1,5 +1,5 @@
-/* What torch_calls.py does, without Python: `torch_program LIBRARY DRIVER [MS]` trains until its
- * input ends, and waits that long between two steps (1). */
+/* What torch_calls.py does, without Python: `torch_program LIBRARY DRIVER [STEPS]` trains until its
+ * input ends, so many steps a millisecond (1). */
 #include <dlfcn.h>
 #include <poll.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 {
 	void *library = dlopen(argc > 2 ? argv[1] : "", RTLD_NOW);
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
-	int wait_ms = argc > 3 ? atoi(argv[3]) : 1;
+	int steps = argc > 3 ? atoi(argv[3]) : 1;
 	char line[16];
 
 	if (!library)
@@ -58,9 +58,10 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (!fgets(line, sizeof(line), stdin))
 		return 1;
-	while (poll(&input, 1, wait_ms) == 0) {
-		user_forward();
-		backward();
-	}
+	while (poll(&input, 1, 1) == 0)
+		for (int i = 0; i < steps; i++) {
+			user_forward();
+			backward();
+		}
 	return 0;
 }

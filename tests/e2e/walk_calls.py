@@ -1,13 +1,16 @@
 """Launches from known places: each has a width of its own, and the stack that Python itself sees. For each number that it
-reads it goes as often through all places, and says how many launches that were. test_walk starts it with every Python there
-is; `thread` as the last argument: all is done in another thread than the main one."""
+reads it goes as often through all places, and says how many launches that were; at its end it launches LAST times twice, and
+says from where. test_walk starts it with every Python there is; `thread` as the last argument: all else is done in another
+thread than the main one."""
 import asyncio
+import atexit
 import ctypes
 import json
 import sys
 import threading
 
 CALLS = 10  # of a place, each time
+LAST = 1000
 PASSING = 20  # rounds with code that is made anew each time, as each stack with that is a new one
 driver = ctypes.CDLL(sys.argv[1])
 libc = ctypes.CDLL(None)
@@ -116,6 +119,21 @@ def in_sort():
 PLACES = [plain, with_the_gil, in_generator, in_coroutine, in_callback, deep_in_python, deep_in_both, in_passing_code, in_sort]
 
 
+def at_exit():
+    """While the interpreter still is one, and often enough to be known."""
+    for _ in range(LAST // CALLS):
+        call(9)
+    print(json.dumps({9: stacks[9], 10: [[qualified(Last.__del__.__code__), Last.__del__.__code__.co_filename, Last.__del__.__code__.co_firstlineno + 2]]}))
+
+
+class Last:
+    """Freed when it is not any more."""
+
+    def __del__(self, launch=launch):
+        for _ in range(LAST):
+            launch(None, 10, 1, 1, 1, 1, 1, 0, None, None, None)
+
+
 def rounds():
     driver.cuCtxSetCurrent(context)
     for line in sys.stdin:
@@ -130,6 +148,8 @@ def rounds():
 assert driver.cuInit(0) == 0
 assert driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
 loop = asyncio.new_event_loop()
+atexit.register(at_exit)
+last = Last()
 print("ready", flush=True)
 if sys.argv[-1] == "thread":
     thread = threading.Thread(target=rounds)
