@@ -21,6 +21,7 @@ TORCH_SOURCE = os.path.join(HERE, "torch_program.c")
 TORCH_PROGRAM = os.path.join(BUILD, "tests/e2e/torch_program")
 PYTHON = "/usr/bin/python3"
 PYTHON_CALLS, TORCH_CALLS = (os.path.join(HERE, name) for name in ("walk_calls.py", "torch_calls.py"))
+UWSGI = 'exec uwsgi --plugin python3 --honour-stdin --pyrun "$0" --pyargv "$1" 2>&1'
 AT_THE_END = ("9", "10")
 LAST, PYTHON_PLACES, PASSING = 1000, 12, 4  # the latter in code that is made anew each time
 CALLS = int(os.environ.get("TS_CALLS", 100_000))
@@ -61,7 +62,9 @@ class Case(tracesmith.Case):
 
     def wait_light(self, process):
         self.hello = process.stdout.readline()
-        self.assertTrue(self.hello, "it ended")
+        while "ready" not in self.hello and not self.hello.startswith("["):
+            self.assertTrue(self.hello, "it ended")
+            self.hello = process.stdout.readline()
         wait_for("light mode", lambda: self.tier(process.pid) == "light")
         return process
 
@@ -111,6 +114,8 @@ class Case(tracesmith.Case):
         process.stdin.write(" ".join(map(str, words)) + "\n")
         process.stdin.flush()
         line = process.stdout.readline()
+        while line and not line.startswith("{"):  # what others say
+            line = process.stdout.readline()
         self.assertTrue(line, f"it ended at {words}")
         return json.loads(line)
 
@@ -347,8 +352,9 @@ class Pythons(Case):
 
     def check_lines(self, pid, truths):
         """Answers have the line of the launch, and of its callers."""
-        rows = self.daemon.query("launches", "--pid", pid, "--by", "line")
-        self.assertEqual({row["where"] for row in rows}, {f"{PYTHON_CALLS}:{truths['1'][0][2]}"})
+        def lines():
+            return {row["where"] for row in self.daemon.query("launches", "--pid", pid, "--by", "line")}
+        wait_for("the lines", lambda: lines() == {f"{PYTHON_CALLS}:{truths['1'][0][2]}"})
         functions = {name for row in self.daemon.query("launches", "--pid", pid) for name in row["stack"] or ()}
         self.assertLessEqual({f"{function} (walk_calls.py:{line})" for function, _, line in
                               (truths[width][1] for width in "1345")}, functions)
@@ -379,6 +385,17 @@ class Pythons(Case):
                 self.assertLessEqual(self.inside() - inside, LAST, "of an interpreter that has ended")
                 self.check_python(process.pid, truths[version])
                 self.check_loss(process.pid)
+
+    def test_an_interpreter_in_another_program(self):
+        """Whose main thread may end it at any time."""
+        process = self.start("sh", "-c", UWSGI, PYTHON_CALLS, library())
+        self.begin(process)
+        inside = self.inside()
+        self.wait_launches(self.pid, self.go(process, 20))
+        self.assertEqual(self.inside(), inside)
+        self.check_python(self.pid, self.truths)
+        self.check_loss(self.pid)
+        self.end(process)
 
     def test_another_thread(self):
         processes, before = self.programs("thread"), self.inside()
