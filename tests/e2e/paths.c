@@ -318,6 +318,7 @@ static void measure_singles(const char *order, int depth)
 int main(int argc, char **argv)
 {
 	void *driver = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	int (*init)(unsigned);
 	unsigned long seed;
 	char line[64], order[8];
 	long count;
@@ -325,6 +326,8 @@ int main(int argc, char **argv)
 	if (!driver)
 		return 2;
 	launch = dlsym(driver, "cuLaunchKernel");
+	init = dlsym(driver, "cuInit");
+	init(0); /* which loads what `tsctl run` wants it to */
 	signal(SIGUSR1, on_signal);
 	setlinebuf(stdout);
 	while (fgets(line, sizeof(line), stdin)) {

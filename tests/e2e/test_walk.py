@@ -15,6 +15,7 @@ from tracesmith import BUILD, library, wait_for
 HERE = os.path.dirname(os.path.abspath(__file__))
 WALKED = os.path.join(BUILD, "tests/e2e/e2e_walked")
 LIBRARIES = [os.path.join(BUILD, f"tests/e2e/libe2e_walked_{which}.so") for which in ("one", "two")]
+PATHS = os.path.join(BUILD, "tests/e2e/e2e_paths")
 FORGED = os.path.join(BUILD, "tests/e2e/e2e_forged")
 TORCH = os.path.join(BUILD, "tests/e2e/libtorch_cpu.so")
 TORCH_SOURCE = os.path.join(HERE, "torch_program.c")
@@ -65,6 +66,9 @@ class Case(tracesmith.Case):
         while "ready" not in self.hello and not self.hello.startswith("["):
             self.assertTrue(self.hello, "it ended")
             self.hello = process.stdout.readline()
+        return self.wait_tier(process)
+
+    def wait_tier(self, process):
         wait_for("light mode", lambda: self.tier(process.pid) == "light")
         return process
 
@@ -126,6 +130,16 @@ class Case(tracesmith.Case):
     def finish(self, process):
         process.stdin.close()
         self.assertEqual(process.wait(tracesmith.DEADLINE), 0)
+
+    def attach(self, pid):
+        result = self.daemon.ctl_again("attach", pid, "--light", "--stacks", "all")
+        self.assertEqual(result.code, 0, result.err)
+        wait_for("light mode", lambda: self.tier(pid) == "light")
+
+    def detach(self, pid):
+        result = self.daemon.ctl_again("detach", pid, "--json")
+        self.assertEqual(result.code, 0, result.err)
+        self.assertTrue(json.loads(result.out)["unloaded"], result.out)
 
     def tier(self, pid):
         rows = json.loads(self.daemon.ctl("ps", "--json").out)["rows"]
@@ -334,7 +348,7 @@ class Programs(Case):
         process.stdin.write("exec\n")
         process.stdin.flush()
         process.stdout.readline()
-        wait_for("light mode", lambda: self.tier(process.pid) == "light")
+        self.wait_tier(process)
         self.made = self.launches(process.pid)
         self.wait_inside(lambda: self.rounds(process, 50), self.own())
         self.check_names(self.pid, {**self.wanted(), WIDTH_VFORK: chain("call", "in_child", "go_vforked", "obey", "main")})
@@ -502,6 +516,17 @@ class Checked(Case):
             self.check_loss(process.pid, "stack-sampled")
             self.finish(process)
 
+    def test_random_walks(self):
+        """Of all kinds of frames, in two threads and in signals: what two walks have in common is no reason to take one for the
+        other."""
+        process = self.popen(PATHS, library())
+        self.wait_tier(process)
+        for order in ("same 40", "outer 40", "hole 20", *(f"random {seed} {CALLS // 20}" for seed in range(20))):
+            process.stdin.write(order + "\n")
+            process.stdin.flush()
+            self.assertTrue(process.stdout.readline())
+            self.assertEqual(self.wrong(), 0, order)
+
 
 class Torch(Case):
     """The stack of a launch in the backward pass, with that of the forward pass."""
@@ -575,16 +600,6 @@ class Again(Case):
                 pass
         return found, [link for link in links if "tracesmith" in link]
 
-    def attach(self, pid):
-        result = self.daemon.ctl_again("attach", pid, "--light", "--stacks", "all")
-        self.assertEqual(result.code, 0, result.err)
-        wait_for("light mode", lambda: self.tier(pid) == "light")
-
-    def detach(self, pid):
-        result = self.daemon.ctl_again("detach", pid, "--json")
-        self.assertEqual(result.code, 0, result.err)
-        self.assertTrue(json.loads(result.out)["unloaded"], result.out)
-
     def wait_known(self):
         """Of a program that goes on by itself."""
         before = self.inside()
@@ -620,13 +635,13 @@ class Again(Case):
     def test_another_daemon_goes_on(self):
         process = self.begin(self.walked())
         self.wait_inside(lambda: self.rounds(process, 50), self.own())
-        for _ in range(3):
+        for _ in range(2):
             links = self.shared(process.pid)[1]
             self.daemon.kill()
             self.rounds(process, 50)
             self.launch()
             self.rounds(process, 50)
-            wait_for("light mode", lambda: self.tier(process.pid) == "light")
+            self.wait_tier(process)
             before, since = self.launches(process.pid), time.monotonic_ns()
             self.begin(process)
             self.wait_inside(lambda: self.rounds(process, 50), self.own())
