@@ -46,8 +46,8 @@ struct light_gate {
 extern struct light_gate *light_gate;
 /* Does nothing, where a probe of the kernel can see it. */
 void light_stub(const struct ts_registers *entry, uint32_t fn_and_flags);
-/* Copies what may not be there; false: it is not, or nobody may look. */
-bool light_copy(uint64_t from, void *to, size_t size);
+/* Copies what may not be there; false: it is not. */
+bool light_copy(uint64_t from, uint64_t *to, size_t words);
 /* Finds out how a thread gets its own number. */
 void light_hook_prepare(void);
 

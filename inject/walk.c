@@ -14,8 +14,8 @@
 struct native {
 	uint64_t low, top; /* what may be read */
 	uint64_t pc, sp, bp;
-	uint64_t bp_at; /* where bp was read, 0: it does not matter any more where */
-	uint64_t id;
+	uint64_t bp_at;	       /* where bp was read, 0: it does not matter any more where */
+	uint64_t id;	       /* the seed to begin with */
 	struct walk_path path; /* what it goes by */
 };
 
@@ -105,17 +105,24 @@ static bool native_go(const struct ts_walk *shared, const struct walk_place *pla
 		      struct native *native)
 {
 	uint64_t code = place->code_start, bytes = place->code_end - code;
-	uint32_t depth = shared->depth;
+	uint32_t depth = __atomic_load_n(&shared->depth, __ATOMIC_RELAXED);
 	struct rule rule;
 
-	native->id = stack_hash_frame(shared->seed, native->pc);
+	if (depth > TS_STACK_FRAMES_MAX)
+		depth = TS_STACK_FRAMES_MAX;
+	native->id = stack_hash_frame(native->id, native->pc);
 	native_by_word(native, native->sp);
 	native->pc = walk_load(native->sp);
 	native->sp += WORD;
-	for (uint32_t count = 1; count < TS_STACK_FRAMES_MAX && count < depth && native->pc;
-	     count++) {
+	for (uint32_t count = 1; count < depth && native->pc; count++) {
 		native->id = stack_hash_frame(native->id, native->pc);
 		native->path.interpreter |= native->pc - code < bytes;
+		/* The kernel's walk wants no rule there, so it may never be learned. What called
+		 * it may be an interpreter. */
+		if (count + 1 == depth) {
+			native->path.interpreter |= place->code_end != 0;
+			break;
+		}
 		if (!walk_find_rule(shared, native->pc, &rule))
 			return false;
 		if (rule.kind == RULE_END)
@@ -132,7 +139,7 @@ static bool native_walk(struct walker *walker, const struct ts_walk *shared, str
 {
 	struct walk_paths *paths = walk_paths_take(walker, tid);
 	uint64_t sp = native->sp, bp = native->bp;
-	uint64_t seed = stack_hash_frame(shared->seed, walker->taken);
+	uint64_t seed = stack_hash_frame(native->id, walker->taken);
 	uint64_t key = walk_path_key(seed, native->pc, (const uint64_t *)sp);
 	const struct walk_path *known =
 		paths ? walk_path_find(paths, key, sp, native->top, bp) : NULL;
@@ -155,6 +162,7 @@ static bool native_walk(struct walker *walker, const struct ts_walk *shared, str
 	return done;
 }
 
+/* The seed is read once, or a path of one would lead to an id of another. */
 static uint64_t walk_stack(struct walker *walker, const struct ts_walk *shared,
 			   const struct ts_light_call *call, const uint64_t *saved, uint32_t tid)
 {
@@ -164,7 +172,8 @@ static uint64_t walk_stack(struct walker *walker, const struct ts_walk *shared,
 	native.sp = (uint64_t)(saved + call->frame);
 	native.bp = saved[TS_LIGHT_RBP];
 	native.bp_at = REGISTER;
-	if (!native_bounds(&walker->place, tid, &native) ||
+	native.id = __atomic_load_n(&shared->seed, __ATOMIC_ACQUIRE);
+	if (!native.id || !native_bounds(&walker->place, tid, &native) ||
 	    !native_walk(walker, shared, &native, tid) ||
 	    !walk_python(walker, tid, native.path.interpreter, &native.id))
 		return 0;
@@ -184,8 +193,7 @@ void walk_call(struct walker *walker, const struct ts_light_call *call, const ui
 	if (!shared)
 		return;
 	*role = walk_role(walker, tid);
-	if (__atomic_load_n(&shared->seed, __ATOMIC_ACQUIRE))
-		ret->found = walk_stack(walker, shared, call, saved, tid);
+	ret->found = walk_stack(walker, shared, call, saved, tid);
 	if (ret->found && !shared->check && walk_has_id(shared, ret->found))
 		stack = ret->found;
 	walk_keep(walker, role, stack);

@@ -123,7 +123,7 @@ const struct walk_path *walk_path_find(const struct walk_paths *paths, uint64_t 
 void walk_path_keep(struct walk_paths *paths, const struct walk_path *path, uint64_t sp);
 
 /* walk_python.c: adds the frames of Python to an id; false: they cannot be known. `interpreter`:
- * some of the native frames are its own. */
+ * some of the native frames are its own, or may be. */
 bool walk_python(const struct walker *walker, uint32_t tid, bool interpreter, uint64_t *id);
 
 /* walk_node.c */

@@ -64,7 +64,7 @@ static uint64_t node_block(uint32_t module)
 static bool node_read(const struct walker *walker, uint64_t at, uint64_t word[TS_AUTOGRAD_WORDS])
 {
 	if (!__atomic_load_n(&walker->proven, __ATOMIC_RELAXED))
-		return light_copy(at, word, TS_AUTOGRAD_WORDS * sizeof(word[0]));
+		return light_copy(at, word, TS_AUTOGRAD_WORDS);
 	for (int i = 0; i < TS_AUTOGRAD_WORDS; i++)
 		word[i] = walk_load(at + (uint64_t)i * WORD);
 	return true;

@@ -23,11 +23,14 @@ static void find_block(struct walk_place *place)
 	pthread_attr_t attr;
 	void *low = NULL;
 	size_t bytes = 0;
+	int r;
 
 	if (pthread_getattr_np(pthread_self(), &attr) != 0)
 		return;
-	pthread_attr_getstack(&attr, &low, &bytes);
+	r = pthread_attr_getstack(&attr, &low, &bytes);
 	pthread_attr_destroy(&attr);
+	if (r != 0)
+		return;
 	top = (uint64_t)low + bytes;
 	for (uint32_t at = 0; at + 16 <= DESCRIPTOR_BYTES && base + at + 16 <= top; at += 8) {
 		block = walk_load(base + at);
@@ -75,23 +78,39 @@ static uint64_t main_top(void)
 	return top;
 }
 
+static bool has_address(const struct dl_phdr_info *info, uint64_t address)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+
+		if (header->p_type == PT_LOAD &&
+		    address - info->dlpi_addr - header->p_vaddr < header->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+/* Where a tool has arranged the code anew (BOLT), the loop of the interpreter and the rest may lie
+ * in several segments. */
 static int on_object(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct walk_place *place = data;
-	uint64_t address = (uint64_t)place->initialized;
 
+	if (!has_address(info, (uint64_t)place->initialized))
+		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
 		uint64_t start = info->dlpi_addr + header->p_vaddr;
+		uint64_t end = start + header->p_memsz;
 
-		if (header->p_type != PT_LOAD || address < start ||
-		    address - start >= header->p_memsz)
+		if (header->p_type != PT_LOAD || !(header->p_flags & PF_X))
 			continue;
-		place->code_start = start;
-		place->code_end = start + header->p_memsz;
-		return 1;
+		if (!place->code_end || start < place->code_start)
+			place->code_start = start;
+		if (end > place->code_end)
+			place->code_end = end;
 	}
-	return 0;
+	return 1;
 }
 
 /* Its main thread ends the interpreter then, after the last frame. */

@@ -23,13 +23,15 @@ static inline __u64 stack_hash_end(__u64 hash, __u32 end)
 	return hash ? hash : 1;
 }
 
+/* Words of 8 bytes, of whichever type: __u64 is not the uint64_t of C. */
 static inline __u64 stack_id_of(__u64 seed, const void *frames, __u32 count, __u32 end)
 {
-	const __u64 *frame = frames;
-	__u64 hash = seed;
+	__u64 hash = seed, frame;
 
-	for (__u32 i = 0; i < TS_STACK_FRAMES_MAX && i < count; i++)
-		hash = stack_hash_frame(hash, frame[i]);
+	for (__u32 i = 0; i < TS_STACK_FRAMES_MAX && i < count; i++) {
+		__builtin_memcpy(&frame, (const char *)frames + i * sizeof(frame), sizeof(frame));
+		hash = stack_hash_frame(hash, frame);
+	}
 	return stack_hash_end(hash, end);
 }
 

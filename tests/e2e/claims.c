@@ -12,14 +12,19 @@
 #include "proto/event.h"
 #include "proto/light.h"
 
+#ifdef __clang__
+#define ALONE __attribute__((noinline))
+#else
+#define ALONE __attribute__((noipa)) /* nor is it made into another function */
+#endif
+
 #define WIDTH 77 /* of what it claims */
 
 typedef void stub(const struct ts_registers *entry, uint32_t fn_and_flags);
 typedef int launch(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
 		   void *, void **, void **);
 
-static __attribute__((noipa)) void claim(stub *to, launch *function, uint32_t fn, uint64_t role,
-					 uint64_t word)
+static ALONE void claim(stub *to, launch *function, uint32_t fn, uint64_t role, uint64_t word)
 {
 	uint64_t *frame = __builtin_frame_address(0);
 	struct ts_registers entry = {
@@ -35,7 +40,7 @@ static __attribute__((noipa)) void claim(stub *to, launch *function, uint32_t fn
 	__asm__ volatile("" ::: "memory");
 }
 
-static __attribute__((noipa)) void go(launch *function)
+static ALONE void go(launch *function)
 {
 	function(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
 	__asm__ volatile("" ::: "memory");

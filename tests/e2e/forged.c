@@ -19,13 +19,19 @@
 #include "proto/ring.h"
 #include "proto/stack_id.h"
 
+#ifdef __clang__
+#define ALONE __attribute__((noinline))
+#else
+#define ALONE __attribute__((noipa)) /* nor is it made into another function */
+#endif
+
 #define NAME   "/memfd:tracesmith (deleted)"
 #define MINUTE 60000000000
 
 static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
 		     void *, void **, void **);
 
-__attribute__((noipa)) static void forger_call(unsigned width, uint64_t count)
+ALONE static void forger_call(unsigned width, uint64_t count)
 {
 	for (uint64_t i = 0; i < count; i++)
 		launch(NULL, width, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);

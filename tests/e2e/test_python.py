@@ -24,6 +24,16 @@ input()
 while True:
     compile("1", "many", "eval")
 """
+# Runs a program under a filter of system calls that lets all pass.
+FILTERED = """
+import ctypes, os, struct, sys
+allow = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
+program = struct.pack("HP", 1, ctypes.addressof(allow))
+for call in (38, 1, 0, 0, 0), (22, 2, program):
+    if ctypes.CDLL(None, use_errno=True).prctl(*call) < 0:
+        sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 FEW = """
 import ctypes, sys, time
 driver = ctypes.CDLL(sys.argv[1])
@@ -240,7 +250,14 @@ class Python(tracesmith.Case):
         self.assertIn("MmBackward0", by_op)
 
     def test_the_backward_pass_of_a_program_without_python(self):
-        process = subprocess.Popen([PROGRAM, TORCH, library()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.backward_of([PROGRAM, TORCH, library()])
+
+    def test_the_backward_pass_under_a_filter_of_system_calls(self):
+        """As in a container: the library may not look into memory by the call that is made for it."""
+        self.backward_of(["/usr/bin/python3", "-c", FILTERED, PROGRAM, TORCH, library()], "--seccomp")
+
+    def backward_of(self, command, *options):
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         self.go_on(process)
 
@@ -253,7 +270,7 @@ class Python(tracesmith.Case):
                                  (10, ("user_forward", "[backward, before]")), (11, ("user_second", "[backward, before]"))):
                 wait_for(f"launches of {place}", lambda: functions(width, since) == 20 * [place])
         check()
-        attached = self.daemon.ctl_again("attach", process.pid, "--light", "--stacks", "all")
+        attached = self.daemon.ctl_again("attach", process.pid, "--light", "--stacks", "all", *options)
         self.assertEqual(attached.code, 0, attached.err)
         wait_for("light mode", lambda: [row["tier"] for row in json.loads(self.daemon.ctl("ps", "--json").out)["rows"]
                                         if row["pid"] == process.pid] == ["light"])

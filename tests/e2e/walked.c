@@ -23,7 +23,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define PLACE	   __attribute__((noipa))	     /* one function each, under its name */
+/* One function each, under its name. */
+#ifdef __clang__
+#define PLACE __attribute__((noinline))
+#else
+#define PLACE __attribute__((noipa))
+#endif
 #define KEPT	   __asm__ volatile("" ::: "memory") /* the call before it is no jump */
 #define CALLS	   10				     /* of a place, each time */
 #define STACK_SIZE 65536
