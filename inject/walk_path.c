@@ -43,9 +43,9 @@ static uint64_t path_hash(const struct walk_path *path, const uint64_t *sp)
 	return (lane[0] ^ lane[1] * GOLDEN) + (lane[2] ^ lane[3] * GOLDEN) * GOLDEN;
 }
 
-static const struct walk_path *path_set(const struct walk_paths *paths, uint64_t key)
+static uint32_t path_set(uint64_t key)
 {
-	return &paths->path[(key >> 32) * WAYS % WALK_PATHS];
+	return (uint32_t)(key >> 32) * WAYS % WALK_PATHS;
 }
 
 static bool path_holds(const struct walk_path *path, uint64_t sp, uint64_t top, uint64_t bp)
@@ -59,7 +59,7 @@ static bool path_holds(const struct walk_path *path, uint64_t sp, uint64_t top, 
 const struct walk_path *walk_path_find(const struct walk_paths *paths, uint64_t key, uint64_t sp,
 				       uint64_t top, uint64_t bp)
 {
-	const struct walk_path *set = path_set(paths, key);
+	const struct walk_path *set = &paths->path[path_set(key)];
 
 	for (int i = 0; i < WAYS; i++)
 		if (set[i].key == key && path_holds(&set[i], sp, top, bp))
@@ -69,8 +69,7 @@ const struct walk_path *walk_path_find(const struct walk_paths *paths, uint64_t 
 
 void walk_path_keep(struct walk_paths *paths, const struct walk_path *path, uint64_t sp)
 {
-	const struct walk_path *set = path_set(paths, path->key);
-	struct walk_path *to = (struct walk_path *)&set[paths->turn++ % WAYS];
+	struct walk_path *to = &paths->path[path_set(path->key) + paths->turn++ % WAYS];
 	uint16_t highest = 0;
 
 	if (!path->count || path->count > WALK_WORDS - LANES)
