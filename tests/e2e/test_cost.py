@@ -309,6 +309,13 @@ class Walks(tracesmith.Case):
         return self.daemon.sql("SELECT count(*) AS n FROM op WHERE coalesce(stack, 0) = 0 AND kind = 'launch' AND "
                                f"pid = {pid} AND start_ns > {since}")[0]["n"]
 
+    def reread(self, setting):
+        with open(self.daemon.config, "a") as file:
+            file.write(f"{setting}\n")
+        reread = self.daemon.log().count("Reread")
+        self.daemon.process.send_signal(signal.SIGHUP)
+        wait_for("the settings", lambda: self.daemon.log().count("Reread") > reread)
+
     def test_what_the_library_walks_is_told(self):
         process = workload("rate", "--rate", 2000, "--stop", environment={
             "TRACESMITH_INJECT_SOCKET": os.path.join(self.daemon.directory, "inject.sock")})
@@ -329,15 +336,13 @@ class Walks(tracesmith.Case):
                          r"\n  stacks, walked by our library in the process: .*, part of it, estimated from \d+ walks/s at ")
         self.assertEqual({row["inside"] for row in self.daemon.query("cost", "--pid", pid)}, {1})
         # They are no hits of probes, however few of those there may be.
-        with open(self.daemon.config, "a") as file:
-            file.write("trap_limit = 0.05%\n")
-        reread = self.daemon.log().count("Reread")
-        self.daemon.process.send_signal(signal.SIGHUP)
-        wait_for("the settings", lambda: self.daemon.log().count("Reread") > reread)
+        self.reread("trap_limit = 0.05%")
         begin_ns, before = time.monotonic_ns(), self.walked()
         wait_for("many of them", lambda: self.walked() > before + 20000)
         self.assertEqual(self.without_stack(pid, begin_ns), 0)
         self.assertNotIn(f"process {pid}", self.daemon.ctl("status").out)
+        # Those from before a stack is known are hits.
+        self.reread("trap_limit = none")
         # Nothing is left of it when it is over, even if it starts anew at once.
         self.assertEqual(self.daemon.ctl_again("detach", pid).code, 0)
         self.light(pid, "none")
