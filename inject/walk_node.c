@@ -42,9 +42,8 @@ static bool node_get(struct walker *walker, uint64_t key, uint64_t *stack, uint6
 
 	if (__atomic_load_n(&node->key, __ATOMIC_ACQUIRE) != key)
 		return false;
-	*stack = __atomic_load_n(&node->stack, __ATOMIC_RELAXED);
-	*passed = __atomic_load_n(&node->passed, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	*stack = __atomic_load_n(&node->stack, __ATOMIC_ACQUIRE);
+	*passed = __atomic_load_n(&node->passed, __ATOMIC_ACQUIRE);
 	return __atomic_load_n(&node->key, __ATOMIC_RELAXED) == key;
 }
 

@@ -222,8 +222,13 @@ static void step_likely(struct core *core, struct input *input, uint64_t *now_ns
 static void step_library(struct core *core, struct input *input, uint64_t now_ns)
 {
 	struct ts_event event = { .kind = TS_EVENT_KERNEL + take(input) % 14 };
-	struct core_origin origin;
+	struct core_origin origin = { .calls = take(input) % 2 };
 
+	if (origin.calls) {
+		event.kind = take(input) % 2 ? TS_EVENT_API : TS_EVENT_BACKWARD;
+		event.flags = take(input) % 16;
+		event.stack_id = take(input) % 4;
+	}
 	event.tgid = origin.pid = 1 + take(input) % 4;
 	event.tid = event.ns_tid = take(input) % 5;
 	event.fn = take(input) % 4;
