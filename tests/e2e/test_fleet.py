@@ -65,10 +65,14 @@ class Fleet:
     STEPS = ["001-tables.sql", "002-clocks-and-ops.sql", "003-requests.sql", "004-communicators.sql", "005-wall-clocks.sql"]
 
     @classmethod
+    def said(cls):
+        return cls.server.said()
+
+    @classmethod
     def setUpClass(cls):
         cls.server = cls.bring_up()
         first = ctl(cls.server, "init", *cls.cluster)
-        assert first.code == 0, first.err
+        assert first.code == 0, first.err + cls.said()
         assert [line.split()[1] for line in first.out.splitlines() if line.startswith("applied")] == cls.STEPS, first.out
         cls.settle()
         cls.start = int(time.time()) // 60 * 60 - 60 * (MINUTES + 1)
@@ -632,6 +636,10 @@ class Cluster(Fleet, unittest.TestCase):
     def bring_up(cls):
         cls.nodes = clickhouse.cluster()
         return cls.nodes.node[0][0]
+
+    @classmethod
+    def said(cls):
+        return "\n".join(f"{node.directory}: {node.said()}" for node in cls.nodes.nodes())
 
     @classmethod
     def settle(cls):
