@@ -9,7 +9,7 @@
 
 #include "proto/light.h"
 
-/* One walk of so many is timed: a prime, so that it is not always the same one of a loop. */
+/* One walk in this many is timed: a prime, or it could always be the same one of a loop. */
 #define WALK_TIMER_OF 251
 /* How long they took, below the number of them. */
 #define WALK_TIMER_BITS 40

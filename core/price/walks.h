@@ -35,7 +35,7 @@ struct walks_price {
 };
 /* Of those in the kernel. */
 struct walks_price walks_price(const struct walks *walks);
-/* Of those of our library, if it reports so many calls a second, and a walk takes it that long. */
+/* Of those of our library, at this many calls a second and this long a walk. */
 struct walks_price walks_price_inside(const struct walks *walks, double calls_per_s,
 				      uint64_t walk_ns);
 /* What stacks cost a call that our library reports, on average: walks of its own, hits of the
