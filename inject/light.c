@@ -158,7 +158,7 @@ void light_stacks(const struct ts_light_stacks *stacks)
 	__atomic_store_n(&gate->stacks, taken, __ATOMIC_RELEASE);
 }
 
-/* Who reads it is never in want of a page, and finds what he expects. */
+/* It cannot shrink under its readers, and has the layout that they expect. */
 static bool walk_is_fit(int fd)
 {
 	const int seals = fcntl(fd, F_GET_SEALS);

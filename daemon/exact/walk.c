@@ -118,9 +118,9 @@ static bool has_seed(const struct ts_stack *stack, uint64_t seed)
 	       stack_id_with_python(id, &stack->frame[TS_STACK_FRAMES_MAX], stack->python_count);
 }
 
-static void rules_add(struct exact *exact, uint32_t pid, const struct ts_stack *stack)
+static void rules_add(struct exact *exact, uint32_t pid, struct known *known,
+		      const struct ts_stack *stack)
 {
-	struct known *known = known_of(exact, pid);
 	struct probe_walks walks;
 	struct probe_seeds seeds;
 	struct rule rule;
@@ -141,11 +141,14 @@ void exact_stack_walked(struct exact *exact, uint32_t pid, const struct ts_stack
 {
 	const struct ts_python_frame *frame =
 		(const struct ts_python_frame *)&stack->frame[TS_STACK_FRAMES_MAX];
+	struct known *known = known_of(exact, pid);
 
+	if (!known)
+		return;
 	/* Nobody comes to one of before any more. */
-	if (!known_is_void(known_of(exact, pid), stack->time_ns))
+	if (!known_is_void(known, stack->time_ns))
 		walk_add_id(exact, pid, stack->id);
-	rules_add(exact, pid, stack);
+	rules_add(exact, pid, known, stack);
 	if (stack->python_count && !(frame[stack->python_count - 1].position & TS_PYTHON_CUT))
 		python_add(exact, pid, true);
 }

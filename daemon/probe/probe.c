@@ -170,7 +170,7 @@ struct rule_slot *probe_rules(struct probe *probe)
 	return probe->bss->rules;
 }
 
-/* False: there is no room for it. */
+/* False: the map is full. */
 static bool renew(struct probe *probe, uint32_t pid, bool rules)
 {
 	int map = probe->map[BROKER_MAPPINGS];

@@ -85,7 +85,7 @@ struct rule_slot *probe_rules(struct probe *probe);
 uint32_t probe_rule_mask(const struct probe *probe);
 /* All rules of a process are void. */
 void probe_forget_rules(struct probe *probe, uint32_t pid);
-/* Its stacks get other ids, and are sent again. False: no room for them. */
+/* Its stacks get other ids, and are sent again. False: the map is full. */
 bool probe_renew_stacks(struct probe *probe, uint32_t pid);
 /* What its ids begin with, and the keys of its rules. False: the programs have not come to that
  * since they were last changed. */

@@ -35,7 +35,7 @@ ALONE static void forger_call(unsigned width, uint64_t count)
 {
 	for (uint64_t i = 0; i < count; i++)
 		launch(NULL, width, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
-	__asm__ volatile("" ::: "memory"); /* the call is no jump */
+	__asm__ volatile("" ::: "memory"); /* or the call would become a jump */
 }
 
 /* The memory that the library shares with the daemon. */

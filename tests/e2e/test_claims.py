@@ -55,7 +55,7 @@ class Claims(tracesmith.Case):
         self.order(process, "go", 100)
         forward = self.wait_stacks(pid, 1, 100)[-1]
         self.assertTrue(forward)
-        # What is no stack, and what is one, but not its own.
+        # An id of no stack, and one of another process's stack.
         other = self.start()
         self.order(other, "go", 100)
         foreign = self.wait_stacks(other.pid, 1, 100)[-1]

@@ -335,7 +335,7 @@ class Walks(tracesmith.Case):
         self.assertRegex(self.daemon.ctl("cost", pid).out,
                          r"\n  stacks, walked by our library in the process: .*, part of it, estimated from \d+ walks/s at ")
         self.assertEqual({row["inside"] for row in self.daemon.query("cost", "--pid", pid)}, {1})
-        # They are no hits of probes, however few of those there may be.
+        # They do not count as hits of probes, not even against a low limit.
         self.reread("trap_limit = 0.05%")
         begin_ns, before = time.monotonic_ns(), self.walked()
         wait_for("many of them", lambda: self.walked() > before + 20000)

@@ -511,14 +511,13 @@ class Checked(Case):
             wait_for("its launches", lambda: self.launches(process.pid) >= CALLS)
         self.assertEqual(self.inside(), 0)
         self.assertEqual(self.wrong(), 0)
-        # So many probes may be more than the kernel's workers bear: then a sample is taken.
+        # This many hits may starve the kernel's workers: then stacks are sampled.
         for process in (python, walked):
             self.check_loss(process.pid, "stack-sampled")
             self.finish(process)
 
     def test_random_walks(self):
-        """Of all kinds of frames, in two threads and in signals: what two walks have in common is no reason to take one for the
-        other."""
+        """All kinds of frames, in two threads and in signal handlers: walks that have much in common are told apart."""
         process = self.popen(PATHS, library())
         self.wait_tier(process)
         for order in ("same 40", "outer 40", "hole 20", *(f"random {seed} {CALLS // 20}" for seed in range(20))):
