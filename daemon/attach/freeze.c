@@ -92,6 +92,13 @@ static int thread_settle(struct freeze_thread *thread)
 	return 0;
 }
 
+bool freeze_blocks(const struct freeze_thread *thread)
+{
+	uint64_t mask;
+
+	return ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)sizeof(mask), &mask) < 0 || mask;
+}
+
 void freeze_move(struct freeze_thread *thread, uint64_t address)
 {
 	thread->regs.rip = address;

@@ -30,6 +30,8 @@ struct freeze {
 bool freeze_may(pid_t pid);
 /* Within `limit_ns`, or -EAGAIN. -EPERM: traced by another; -ESRCH. On failure it runs again. */
 int freeze_stop(pid_t pid, uint64_t limit_ns, struct freeze *ret);
+/* Whether a stopped thread may be in a handler: that blocks its signal, as a rule. */
+bool freeze_blocks(const struct freeze_thread *thread);
 /* Where a stopped thread goes on. */
 void freeze_move(struct freeze_thread *thread, uint64_t address);
 /* Returns for how long it was stopped. */

@@ -23,7 +23,13 @@
 #define STOP_LATER_NS  (20 * NS_PER_MS) /* after a third of our patience: the host is busy */
 #define PAUSE_FIRST_NS (200 * NS_PER_US)
 #define PAUSE_MAX_NS   (10 * NS_PER_MS)
-#define STACK_WINDOW   (16 << 10) /* of each thread's stack is searched for ways back */
+#define STACK_NEAR     (16 << 10) /* of each thread's stack is searched for ways back */
+#define STACK_WINDOW   (64 << 10) /* of that of a thread in a handler */
+#define STACKS_MAX     4	  /* a handler's own, one within it, and what they interrupted */
+/* What the kernel leaves of a signal's thread: rsp, rip, flags, and then selectors in one word. */
+#define SELECTORS      0x002b000000000033ull
+#define SELECTORS_MASK 0xffff00000000ffffull
+#define AT_RSP	       3 /* words before it */
 
 struct job {
 	const struct light_request *request;
@@ -86,6 +92,9 @@ static const struct light_site *plan_at(const struct light_plan *plan, uint64_t 
 {
 	size_t low = 0, high = plan->sites;
 
+	if (!high || address < plan->site[0].jump ||
+	    address >= plan->site[high - 1].jump + PROLOGUE_JUMP)
+		return NULL;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 		const struct light_site *site = &plan->site[middle];
@@ -110,12 +119,30 @@ static bool is_in_way(const struct job *job, uint64_t address)
 	return !job->take && plan_at(&job->plan, address);
 }
 
-static bool stack_is_in_way(struct job *job, uint64_t sp)
+/* *ret: the stack that a handler interrupted, if it runs on one of its own; else 0. */
+static bool window_is_in_way(struct job *job, uint64_t sp, size_t window, uint64_t *ret)
 {
-	ssize_t size = pread(job->plan.mem, job->word, sizeof(job->word), (off_t)(sp & ~7ull));
+	ssize_t size = pread(job->plan.mem, job->word, window, (off_t)(sp & ~7ull));
+	size_t count = size > 0 ? (size_t)size / sizeof(job->word[0]) : 0;
 
-	for (ssize_t i = 0; i < size / (ssize_t)sizeof(job->word[0]); i++)
+	*ret = 0;
+	for (size_t i = 0; i < count; i++) {
 		if (is_in_way(job, job->word[i]))
+			return true;
+		if (i >= AT_RSP && !*ret && (job->word[i] & SELECTORS_MASK) == SELECTORS &&
+		    job->word[i - AT_RSP] - sp >= window)
+			*ret = job->word[i - AT_RSP];
+	}
+	return false;
+}
+
+static bool thread_is_in_way(struct job *job, const struct freeze_thread *thread)
+{
+	size_t window = freeze_blocks(thread) ? STACK_WINDOW : STACK_NEAR;
+	uint64_t sp = thread->regs.rsp;
+
+	for (int i = 0; i < STACKS_MAX && sp; i++)
+		if (window_is_in_way(job, sp, window, &sp))
 			return true;
 	return false;
 }
@@ -222,7 +249,7 @@ static int take_out(struct job *job, struct freeze *freeze)
 	job->restored = true;
 	for (size_t i = 0; i < freeze->count; i++)
 		if (is_in_way(job, freeze->thread[i].regs.rip) ||
-		    stack_is_in_way(job, freeze->thread[i].regs.rsp))
+		    thread_is_in_way(job, &freeze->thread[i]))
 			return -EAGAIN;
 	return write_memory(plan, plan->region + offsetof(struct ts_light_head, sites),
 			    &(uint32_t){ 0 }, sizeof(uint32_t))
@@ -235,7 +262,7 @@ static int put_in(struct job *job, struct freeze *freeze)
 	int r;
 
 	for (size_t i = 0; i < freeze->count; i++)
-		if (stack_is_in_way(job, freeze->thread[i].regs.rsp))
+		if (thread_is_in_way(job, &freeze->thread[i]))
 			return -EAGAIN;
 	r = job_begin(job);
 	if (r < 0)

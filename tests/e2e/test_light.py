@@ -15,6 +15,7 @@ from test_counts import by_row
 from tracesmith import wait_for, workload
 
 CYCLES = int(os.environ.get("TS_CYCLES", "60"))
+HANDLER_CYCLES = 12
 LEFT_OUT = "left-out-frequent"
 # Calls a function of the driver whenever it is told to, forks whenever it is told to.
 FORKS = """
@@ -275,6 +276,20 @@ class Light(tracesmith.Case):
             self.detach(process.pid)
             self.assertIsNone(process.poll(), f"ended in cycle {cycle}")
         self.check_launches(process)
+
+    def test_a_thread_in_a_handler_is_waited_for(self):
+        """What the handler interrupted may be code of ours, and stands on another stack, or far down its own."""
+        for which in ("own", "deep"):
+            process = subprocess.Popen([os.path.join(tracesmith.BUILD, "tests/e2e/e2e_handlers"), tracesmith.library(), which],
+                                       stdin=subprocess.PIPE, env={**os.environ, **self.environment()})
+            self.addCleanup(self.end, process)
+            wait_for("its calls", lambda: self.daemon.known(process.pid))
+            for _ in range(HANDLER_CYCLES):
+                self.attach(process.pid)
+                self.detach(process.pid)
+                self.assertIsNone(process.poll(), which)
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, which)
 
     def test_flat_out(self):
         """As fast as it can: what finds no room in a ring is counted."""
