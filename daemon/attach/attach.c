@@ -22,6 +22,7 @@
 #include "core/base/time.h"
 #include "core/store/thread.h"
 #include "daemon/attach/internal.h"
+#include "daemon/attach/signal_frame.h"
 #include "daemon/proc/procfs.h"
 
 #define PATIENCE_MS	 3000
@@ -32,6 +33,7 @@
 #define TIDY_WAIT_NS	 (20 * NS_PER_MS) /* then twice as long, and so on */
 #define LIBRARY_MAX	 (64 << 20)
 #define SENTENCE_SIZE	 512
+#define HANDLER_WINDOW	 (16 << 10) /* of the stack of a thread that waits */
 
 int attach_why(struct remarks *why, int error, Tracesmith__V1__Remark__Reason reason, ...)
 {
@@ -336,12 +338,53 @@ int attach_run(const struct attach_request *request, struct attach_result *ret, 
 	return r < 0 ? r : work_run(&work);
 }
 
-/* Whether a thread is inside the library, as far as can be seen from outside. */
-static bool state_inside(const struct attach_state *state)
+static bool is_ours(const struct attach_maps *maps, uint64_t address)
+{
+	const struct attach_map *map = attach_maps_find(maps, address);
+
+	return map && attach_map_is_ours(map);
+}
+
+/* Whether a thread is in the library, or in a handler that has interrupted it there. */
+static bool place_is_inside(const struct attach_state *state, const struct attach_maps *maps,
+			    uint64_t pc, uint64_t sp)
+{
+	uint64_t word[HANDLER_WINDOW / sizeof(uint64_t)];
+	ssize_t size;
+
+	if (is_ours(maps, pc))
+		return true;
+	size = pread(state->target.mem, word, sizeof(word), (off_t)(sp & ~7ull));
+	for (size_t i = 0; size > 0 && i < (size_t)size / sizeof(word[0]); i++)
+		if (signal_frame_is_at(word, i) && is_ours(maps, word[i - SIGNAL_RIP]))
+			return true;
+	return false;
+}
+
+/* One that runs must be stopped to be looked at. */
+static bool thread_is_inside(struct attach_state *state, const struct attach_maps *maps, pid_t tid)
+{
+	const struct user_regs_struct *regs = &state->remote.saved;
+	struct attach_where where;
+	bool inside;
+	int r;
+
+	if (attach_where_read(state->pid, tid, &where) < 0)
+		return false;
+	if (!where.running)
+		return place_is_inside(state, maps, where.pc, where.sp);
+	r = attach_remote_stop(&state->remote, tid);
+	if (r < 0)
+		return r != -ESRCH && !attach_thread_is_over(state->pid, tid);
+	inside = place_is_inside(state, maps, regs->rip, regs->rsp);
+	attach_remote_release(&state->remote);
+	return inside;
+}
+
+/* Once the library reports nothing, who is seen outside does not come back. */
+static bool state_inside(struct attach_state *state)
 {
 	_cleanup_(freep) pid_t *tid = NULL;
-	const struct attach_map *map;
-	struct attach_where where;
 	struct attach_maps maps;
 	bool inside = false;
 	size_t count = 0;
@@ -349,12 +392,8 @@ static bool state_inside(const struct attach_state *state)
 	if (attach_maps_read(state->pid, &maps) < 0)
 		return false;
 	attach_threads_read(state->pid, &tid, &count);
-	for (size_t i = 0; i < count; i++) {
-		if (attach_where_read(state->pid, tid[i], &where) < 0 || where.running)
-			continue;
-		map = attach_maps_find(&maps, where.pc);
-		inside |= map && attach_map_is_ours(map);
-	}
+	for (size_t i = 0; i < count && !inside; i++)
+		inside = thread_is_inside(state, &maps, tid[i]);
 	attach_maps_free(&maps);
 	return inside;
 }
@@ -362,13 +401,11 @@ static bool state_inside(const struct attach_state *state)
 static bool still_mapped(pid_t pid, uint64_t entry)
 {
 	struct attach_maps maps;
-	const struct attach_map *map;
 	bool mapped;
 
 	if (attach_maps_read(pid, &maps) < 0)
 		return false;
-	map = attach_maps_find(&maps, entry);
-	mapped = map && attach_map_is_ours(map);
+	mapped = is_ours(&maps, entry);
 	attach_maps_free(&maps);
 	return mapped;
 }
@@ -389,7 +426,7 @@ static int wait_threads_end(pid_t pid, struct remarks *why)
 }
 
 /* It leaves soon, but not before it gets a processor. */
-static int wait_outside(const struct attach_state *state, struct remarks *why)
+static int wait_outside(struct attach_state *state, struct remarks *why)
 {
 	uint64_t end = attach_now_ns() + PATIENCE_MS * NS_PER_MS;
 

@@ -12,17 +12,17 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <ucontext.h>
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/time.h"
 #include "daemon/attach/internal.h"
+#include "daemon/attach/signal_frame.h"
 
 #define STACK_WINDOW	   (16 << 10) /* of a thread's stack to search */
 #define STACK_NEAR	   (4 << 10)
 #define CANDIDATES_MAX	   64
-#define FRAME_CONTEXT	   8 /* of a signal frame, behind the address it returns to */
+#define FRAMES_MAX	   3 /* of signals, one within another */
 #define LOADER_PATIENCE_NS 300000000ull
 #define RESTART_NO_HANDLER 514 /* ERESTARTNOHAND of the kernel */
 #define RETRY_FIRST_US	   200
@@ -161,13 +161,21 @@ static int thread_candidates(const struct attach_target *target, struct candidat
 	return 0;
 }
 
+/* Whether code can be in the middle of something because it called what is at `pc`: nothing that
+ * holds a lock calls the program's own code. */
+static bool may_hold(const struct attach_target *target, uint64_t pc)
+{
+	return pc >= target->libc.start && pc < target->libc.end;
+}
+
 /* Whether the stack from `sp` on has an address of unsafe code, within `near` bytes, or a signal
- * frame of a handler that interrupted such code. Leftovers of older calls count too: the thread is
- * then tried again later. */
-static bool stack_unsafe(const struct attach_target *target, uint64_t sp, size_t near)
+ * frame of a handler that interrupted such code, or what that has called: memory is often asked of
+ * the kernel with a lock held. Leftovers of older calls count too: the thread is then tried again
+ * later. */
+static bool stack_unsafe(const struct attach_target *target, uint64_t sp, size_t near,
+			 unsigned int frames)
 {
 	_cleanup_(freep) uint64_t *word = calloc(1, STACK_WINDOW);
-	const size_t rip = (FRAME_CONTEXT + offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP])) / 8;
 	ssize_t size;
 	size_t count;
 
@@ -178,8 +186,11 @@ static bool stack_unsafe(const struct attach_target *target, uint64_t sp, size_t
 	for (size_t i = 0; i < count; i++) {
 		if (i * sizeof(*word) < near && attach_target_unsafe(target, word[i]))
 			return true;
-		if (target->restorer && word[i] == target->restorer && i + rip < count &&
-		    attach_target_unsafe(target, word[i + rip]))
+		if (!frames || !signal_frame_is_at(word, i))
+			continue;
+		if (attach_target_unsafe(target, word[i - SIGNAL_RIP]) ||
+		    (may_hold(target, word[i - SIGNAL_RIP]) &&
+		     stack_unsafe(target, word[i - SIGNAL_RSP], STACK_NEAR, frames - 1)))
 			return true;
 	}
 	return false;
@@ -225,10 +236,9 @@ static bool thread_usable(const struct attach_remote *remote, enum attach_loader
 	if ((!calm && attach_target_unsafe(target, regs->rip)) ||
 	    attach_target_loader(target, remote->tid) > loader_max)
 		return false;
-	/* Nothing that holds a lock calls the program's own code. */
-	if (regs->rip < target->libc.start || regs->rip >= target->libc.end)
+	if (!may_hold(target, regs->rip))
 		near = 0;
-	return !stack_unsafe(target, regs->rsp, near);
+	return !stack_unsafe(target, regs->rsp, near, FRAMES_MAX);
 }
 
 /* 0: stopped. -EAGAIN: not this one. */

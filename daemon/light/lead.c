@@ -16,6 +16,7 @@
 #include "core/store/thread.h"
 #include "daemon/attach/freeze.h"
 #include "daemon/attach/internal.h"
+#include "daemon/attach/signal_frame.h"
 #include "daemon/light/internal.h"
 
 #define PATIENCE_NS    (3 * NS_PER_S)
@@ -26,10 +27,6 @@
 #define STACK_NEAR     (16 << 10) /* of each thread's stack is searched for ways back */
 #define STACK_WINDOW   (64 << 10) /* of that of a thread in a handler */
 #define STACKS_MAX     4	  /* a handler's own, one within it, and what they interrupted */
-/* What the kernel leaves of a signal's thread: rsp, rip, flags, and then selectors in one word. */
-#define SELECTORS      0x002b000000000033ull
-#define SELECTORS_MASK 0xffff00000000ffffull
-#define AT_RSP	       3 /* words before it */
 
 struct job {
 	const struct light_request *request;
@@ -129,9 +126,9 @@ static bool window_is_in_way(struct job *job, uint64_t sp, size_t window, uint64
 	for (size_t i = 0; i < count; i++) {
 		if (is_in_way(job, job->word[i]))
 			return true;
-		if (i >= AT_RSP && !*ret && (job->word[i] & SELECTORS_MASK) == SELECTORS &&
-		    job->word[i - AT_RSP] - sp >= window)
-			*ret = job->word[i - AT_RSP];
+		if (!*ret && signal_frame_is_at(job->word, i) &&
+		    job->word[i - SIGNAL_RSP] - sp >= window)
+			*ret = job->word[i - SIGNAL_RSP];
 	}
 	return false;
 }

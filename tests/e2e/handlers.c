@@ -1,8 +1,9 @@
-/* handlers.c: threads that call the driver without an end, and are interrupted there by a handler
- * that takes its time, for test_light: `own`: on a stack of its own; `deep`: far down the thread's
- * stack.
+/* handlers.c: threads that are interrupted by a handler that takes its time, for test_light. They
+ * call the driver without an end, and the handler runs on a stack of its own (`own`) or far down
+ * the thread's (`deep`); or they have malloc() ask the kernel for memory, with its lock held
+ * (`memory`).
  *
- * Usage: handlers DRIVER own|deep. Ends at the end of its input. */
+ * Usage: handlers DRIVER own|deep|memory. Ends at the end of its input. */
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,9 +20,11 @@
 #define DEEP_BYTES (40 << 10)
 #define TAKES_NS   30000000
 #define APART_NS   35000000
+#define PARTS	   512
+#define PART_BYTES (64 << 10)
 
 static int (*query)(void *event);
-static bool deep, ends;
+static bool deep, memory, ends;
 
 static void takes_its_time(int number)
 {
@@ -34,6 +37,17 @@ static void takes_its_time(int number)
 	nanosleep(&moment, NULL);
 }
 
+/* The thread's arena grows, and is trimmed when it is empty. */
+static void ask_for_memory(void)
+{
+	static _Thread_local void *part[PARTS];
+
+	for (int i = 0; i < PARTS; i++)
+		part[i] = malloc(PART_BYTES);
+	for (int i = PARTS; i-- > 0;)
+		free(part[i]);
+}
+
 static void *calls(void *data)
 {
 	stack_t own = { .ss_sp = malloc(OWN_BYTES), .ss_size = OWN_BYTES };
@@ -41,8 +55,11 @@ static void *calls(void *data)
 	(void)data;
 	if (!own.ss_sp || (!deep && sigaltstack(&own, NULL) < 0))
 		abort();
-	while (!__atomic_load_n(&ends, __ATOMIC_RELAXED))
+	while (!__atomic_load_n(&ends, __ATOMIC_RELAXED)) {
 		query(NULL);
+		if (memory)
+			ask_for_memory();
+	}
 	return NULL;
 }
 
@@ -70,6 +87,7 @@ int main(int argc, char **argv)
 	    !(query = (int (*)(void *))dlsym(driver, "cuEventQuery")))
 		return 2;
 	deep = strcmp(argv[2], "deep") == 0;
+	memory = strcmp(argv[2], "memory") == 0;
 	sigaction(SIGUSR1, &action, NULL);
 	for (int i = 0; i < THREADS; i++)
 		if (pthread_create(&thread[i], NULL, calls, NULL) != 0)

@@ -278,8 +278,9 @@ class Light(tracesmith.Case):
         self.check_launches(process)
 
     def test_a_thread_in_a_handler_is_waited_for(self):
-        """What the handler interrupted may be code of ours, and stands on another stack, or far down its own."""
-        for which in ("own", "deep"):
+        """What the handler interrupted may be code of ours, and stands on another stack, or far down its own; or it holds the lock of
+        malloc(), so that it must not load us."""
+        for which in ("own", "deep", "memory"):
             process = subprocess.Popen([os.path.join(tracesmith.BUILD, "tests/e2e/e2e_handlers"), tracesmith.library(), which],
                                        stdin=subprocess.PIPE, env={**os.environ, **self.environment()})
             self.addCleanup(self.end, process)
