@@ -10,13 +10,11 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/map.h"
+#include "core/base/memfd.h"
 #include "daemon/limits.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
 /* More mappings may change before their calls are read, as many as there are in a loader's steps.
@@ -36,15 +34,12 @@ struct known {
  * that writes there harms itself. */
 static int known_share(struct known *known)
 {
-	const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	const int seals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
-	_cleanup_(closep) int fd = memfd_create("tracesmith-walk", flags | MFD_NOEXEC_SEAL);
+	_cleanup_(closep) int fd = memfd_make("tracesmith-walk", sizeof(struct ts_walk));
 	void *at;
 
-	if (fd < 0 && errno == EINVAL) /* a kernel before 6.3 */
-		fd = memfd_create("tracesmith-walk", flags);
-	if (fd < 0 || ftruncate(fd, sizeof(struct ts_walk)) < 0)
-		return -errno;
+	if (fd < 0)
+		return fd;
 	/* All of it: a process that is out of memory must not be asked for a page of ours. */
 	at = mmap(NULL, sizeof(struct ts_walk), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
 		  fd, 0);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/memfd.h"
 #include "daemon/exact/internal.h"
 
 struct light_span *span_map(int fd)
@@ -19,11 +20,12 @@ struct light_span *span_map(int fd)
 
 int span_new(struct span *ret)
 {
-	_cleanup_(closep) int fd = memfd_create("tracesmith-span", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct light_span *times;
+	_cleanup_(closep) int fd = memfd_make("tracesmith-span", sizeof(*times));
 
-	if (fd < 0 || ftruncate(fd, sizeof(*times)) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+	if (fd < 0)
+		return fd;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return -errno;
 	times = span_map(fd);
 	if (!times)

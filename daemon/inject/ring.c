@@ -10,23 +10,19 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/memfd.h"
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
 #define RELEASE_SLOTS 1024 /* how often slots are freed, for writers that wait for room */
 /* More than this at one time is not a count, but something else written there. */
 #define DROPPED_MAX (1ull << 40)
 
 static int make_memory(uint32_t slots)
 {
-	const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	_cleanup_(closep) int fd = memfd_create("tracesmith", flags | MFD_NOEXEC_SEAL);
+	_cleanup_(closep) int fd = memfd_make("tracesmith", ts_ring_bytes(slots));
 
-	if (fd < 0 && errno == EINVAL) /* a kernel before 6.3 */
-		fd = memfd_create("tracesmith", flags);
-	if (fd < 0 || ftruncate(fd, (off_t)ts_ring_bytes(slots)) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+	if (fd < 0)
+		return fd;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
 		return -errno;
 	return TAKE_FD(fd);
 }
