@@ -9,13 +9,18 @@
 #include "client/fleet/state.h"
 #include "client/fleet/statement.h"
 
+/* A statement for the whole cluster waits this long for its servers. One that has missed it in
+ * their queue (seen with 18.16) looks there again when the next one comes. */
+#define TASK_SETTING "&distributed_ddl_task_timeout=60"
+#define LATE_TRIES   3
+
 /* A column counts as added when all replicas have it: what comes next may be done by any. */
 static int run(void *data, const char *statement)
 {
 	struct server *server = data;
 	int r;
 
-	server->settings = "&replication_alter_partitions_sync=2";
+	server->settings = "&replication_alter_partitions_sync=2" TASK_SETTING;
 	r = server_ask(server, statement);
 	server->settings = NULL;
 	return r;
@@ -29,10 +34,14 @@ static int make_database(struct server *server, const char *cluster)
 		{ "on", on, false },
 		{ 0 },
 	};
+	int r;
 
 	if (cluster)
 		snprintf(on, sizeof(on), " ON CLUSTER %s", cluster);
-	return statement_ask(server, "create-database", fills, NULL);
+	server->settings = TASK_SETTING;
+	r = statement_ask(server, "create-database", fills, NULL);
+	server->settings = NULL;
+	return r;
 }
 
 static int note_step(struct server *server, unsigned version, const char *cluster)
@@ -92,29 +101,37 @@ static int check_version(const struct server *server, const struct state *state)
 	return -EINVAL;
 }
 
-int fleet_init(const struct options *options)
+static int bring_up(struct server *server, const char *cluster)
 {
-	_cleanup_(server_freep) struct server *server = NULL;
 	_cleanup_(schema_done) struct schema found = { 0 };
-	struct schema_target target;
+	struct schema_target target = state_target(server, cluster);
 	struct state state;
-	int r = server_open(options, &server);
+	int r = state_read(server, &state);
 
-	if (r < 0)
-		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
-	target = state_target(server, options->cluster);
 	target.found = &found;
-	r = state_read(server, &state);
 	if (r == 0)
-		r = check_form(server, &state, options->cluster);
+		r = check_form(server, &state, cluster);
 	if (r == 0)
 		r = check_version(server, &state);
 	if (r == 0)
 		r = state_columns(server, &found);
 	if (r == 0)
 		r = state_check(server, &state, &target);
-	if (r == 0)
-		r = apply(server, &state, &target);
+	return r < 0 ? r : apply(server, &state, &target);
+}
+
+int fleet_init(const struct options *options)
+{
+	_cleanup_(server_freep) struct server *server = NULL;
+	int r = server_open(options, &server);
+
+	if (r < 0)
+		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
+	r = bring_up(server, options->cluster);
+	for (int i = 1; r == -ETIMEDOUT && i < LATE_TRIES; i++) {
+		complain("Trying again: what is done already is left as it is");
+		r = bring_up(server, options->cluster);
+	}
 	if (r < 0)
 		return EXIT_FAILED;
 	printf("'%s' at %s has version %u (ClickHouse %s%s%s)\n", server->place.database,

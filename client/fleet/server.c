@@ -17,6 +17,7 @@
 
 /* ClickHouse's numbers of errors. */
 enum {
+	TIMEOUT_EXCEEDED = 159,
 	UNKNOWN_USER = 192,
 	WRONG_PASSWORD = 193,
 	REQUIRED_PASSWORD = 194,
@@ -73,7 +74,7 @@ static int refused(struct server *server)
 	text[strcspn(text, "\n")] = '\0';
 	complain("%s: %.*s%s", server->place.base, SAID_BYTES, text,
 		 strlen(text) > SAID_BYTES ? "…" : "");
-	return -EREMOTEIO;
+	return code == TIMEOUT_EXCEEDED ? -ETIMEDOUT : -EREMOTEIO;
 }
 
 /* The answer ended early, or none came. */

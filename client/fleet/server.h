@@ -29,7 +29,7 @@ int server_open(const struct options *options, struct server **ret);
 struct server *server_free(struct server *server);
 
 /* The answer is in server->answer: tabs between the columns, their names and types in the first two
- * lines. */
+ * lines. -ETIMEDOUT: it was not done in time, as a server of a cluster did not take it. */
 int server_ask(struct server *server, const char *statement);
 
 CLEANUP_DEFINE(struct server, server_free)

@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 import clickhouse
 import fleet_hosts
@@ -577,6 +579,48 @@ class Node(Fleet, unittest.TestCase):
             self.server.ask(f"DROP TABLE half.{table}")
         self.assertIn("applied 001", self.init("half").out)
         self.assertEqual(self.server.ask("EXISTS half.work"), "1\n")
+
+    def test_a_server_that_is_late(self):
+        """What was not done in time may be done later, also while it is asked for again."""
+        left, late = [3], {2, 0}
+
+        class Late(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                kept = {name: self.headers[name] for name in ("X-ClickHouse-User", "X-ClickHouse-Key")}
+                left[0] -= body.startswith(b"CREATE TABLE")
+                try:
+                    with urllib.request.urlopen(urllib.request.Request(target + self.path, body, kept)) as answer:
+                        status, text = answer.status, answer.read()
+                except urllib.error.HTTPError as error:
+                    status, text = error.code, error.read()
+                if left[0] in late:
+                    late.remove(left[0])
+                    status, text = 500, b"Code: 159, e.displayText() = DB::Exception: Watching task /clickhouse/ddl is executing longer, e.what() = \n"
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *arguments):
+                pass
+        target = self.server.url
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Late)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/slow"
+        result = ctl(self.server, "init", "--url", url)
+        self.assertEqual((result.code, late), (0, set()), result.err)
+        self.assertEqual(result.err.count("Trying again"), 2, result.err)
+        self.assertIn("is executing longer", result.err)
+        self.assertEqual(self.init("slow").code, 0)
+        left[0] = 1
+        late.update((0, -1, -2))
+        self.server.ask("DROP TABLE slow.version")
+        self.server.ask("DROP TABLE slow.work")
+        result = ctl(self.server, "init", "--url", url)
+        self.assertEqual(result.code, 1, result.err)
 
     def test_changed_by_hand(self):
         self.assertEqual(self.init("changed").code, 0)
