@@ -20,7 +20,7 @@ static int run(void *data, const char *statement)
 	struct server *server = data;
 	int r;
 
-	server->settings = "&replication_alter_partitions_sync=2" TASK_SETTING;
+	server->settings = "&replication_alter_partitions_sync=2";
 	r = server_ask(server, statement);
 	server->settings = NULL;
 	return r;
@@ -34,14 +34,10 @@ static int make_database(struct server *server, const char *cluster)
 		{ "on", on, false },
 		{ 0 },
 	};
-	int r;
 
 	if (cluster)
 		snprintf(on, sizeof(on), " ON CLUSTER %s", cluster);
-	server->settings = TASK_SETTING;
-	r = statement_ask(server, "create-database", fills, NULL);
-	server->settings = NULL;
-	return r;
+	return statement_ask(server, "create-database", fills, NULL);
 }
 
 static int note_step(struct server *server, unsigned version, const char *cluster)

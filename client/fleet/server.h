@@ -29,7 +29,7 @@ int server_open(const struct options *options, struct server **ret);
 struct server *server_free(struct server *server);
 
 /* The answer is in server->answer: tabs between the columns, their names and types in the first two
- * lines. -ETIMEDOUT: it was not done in time, as a server of a cluster did not take it. */
+ * lines. -ETIMEDOUT: it was not done in time; servers of a cluster may still do it. */
 int server_ask(struct server *server, const char *statement);
 
 CLEANUP_DEFINE(struct server, server_free)

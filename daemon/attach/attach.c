@@ -33,7 +33,9 @@
 #define TIDY_WAIT_NS	 (20 * NS_PER_MS) /* then twice as long, and so on */
 #define LIBRARY_MAX	 (64 << 20)
 #define SENTENCE_SIZE	 512
-#define HANDLER_WINDOW	 (16 << 10) /* of the stack of a thread that waits */
+#define HANDLER_WINDOW	 (16 << 10) /* of a stack is searched for signal frames */
+#define LOOKS		 3	    /* at a thread that runs */
+#define LOOK_NS		 100000
 
 int attach_why(struct remarks *why, int error, Tracesmith__V1__Remark__Reason reason, ...)
 {
@@ -361,41 +363,47 @@ static bool place_is_inside(const struct attach_state *state, const struct attac
 	return false;
 }
 
-/* One that runs must be stopped to be looked at. */
-static bool thread_is_inside(struct attach_state *state, const struct attach_maps *maps, pid_t tid)
+/* Positive: it is. One that runs each time is stopped to be looked at. */
+static int thread_is_inside(struct attach_state *state, const struct attach_maps *maps, pid_t tid)
 {
 	const struct user_regs_struct *regs = &state->remote.saved;
 	struct attach_where where;
-	bool inside;
 	int r;
 
-	if (attach_where_read(state->pid, tid, &where) < 0)
-		return false;
-	if (!where.running)
-		return place_is_inside(state, maps, where.pc, where.sp);
+	for (int i = 0; i < LOOKS; i++) {
+		if (i)
+			nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+		if (attach_where_read(state->pid, tid, &where) < 0)
+			return 0;
+		if (!where.running)
+			return place_is_inside(state, maps, where.pc, where.sp);
+	}
 	r = attach_remote_stop(&state->remote, tid);
+	if (r == -ESRCH || (r < 0 && attach_thread_is_over(state->pid, tid)))
+		return 0;
 	if (r < 0)
-		return r != -ESRCH && !attach_thread_is_over(state->pid, tid);
-	inside = place_is_inside(state, maps, regs->rip, regs->rsp);
+		return r;
+	r = place_is_inside(state, maps, regs->rip, regs->rsp);
 	attach_remote_release(&state->remote);
-	return inside;
+	return r;
 }
 
-/* Once the library reports nothing, who is seen outside does not come back. */
-static bool state_inside(struct attach_state *state)
+/* The same of all threads. Once the library reports nothing, who is seen outside does not come
+ * back. */
+static int state_inside(struct attach_state *state)
 {
 	_cleanup_(freep) pid_t *tid = NULL;
 	struct attach_maps maps;
-	bool inside = false;
 	size_t count = 0;
+	int r = 0;
 
 	if (attach_maps_read(state->pid, &maps) < 0)
-		return false;
+		return 0;
 	attach_threads_read(state->pid, &tid, &count);
-	for (size_t i = 0; i < count && !inside; i++)
-		inside = thread_is_inside(state, &maps, tid[i]);
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = thread_is_inside(state, &maps, tid[i]);
 	attach_maps_free(&maps);
-	return inside;
+	return r;
 }
 
 static bool still_mapped(pid_t pid, uint64_t entry)
@@ -429,13 +437,22 @@ static int wait_threads_end(pid_t pid, struct remarks *why)
 static int wait_outside(struct attach_state *state, struct remarks *why)
 {
 	uint64_t end = attach_now_ns() + PATIENCE_MS * NS_PER_MS;
+	int r;
 
-	while (state_inside(state)) {
-		if (attach_now_ns() > end)
-			return ATTACH_FAILED(why, -EAGAIN,
-					     "A thread of process %d is inside the library: it "
-					     "stays loaded",
-					     state->pid);
+	while ((r = state_inside(state)) != 0) {
+		if (r == -EPERM)
+			return ATTACH_WHY(why, r, TRACE_REFUSED, REMARK_NUMBER(state->pid));
+		if (r == -ENOEXEC)
+			return ATTACH_WHY(why, r, SHADOW_STACK, REMARK_NUMBER(state->pid));
+		/* One that is stuck is let go when this thread of ours ends. */
+		if (state->remote.stuck || attach_now_ns() > end)
+			return ATTACH_FAILED(
+				why, -EAGAIN,
+				r > 0 ? "A thread of process %d is inside the library: it "
+					"stays loaded"
+				      : "A thread of process %d cannot be stopped to see "
+					"whether it is inside the library: it stays loaded",
+				state->pid);
 		nanosleep(&(struct timespec){ .tv_nsec = NS_PER_MS }, NULL);
 	}
 	return 0;

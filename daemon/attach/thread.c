@@ -22,7 +22,7 @@
 #define STACK_WINDOW	   (16 << 10) /* of a thread's stack to search */
 #define STACK_NEAR	   (4 << 10)
 #define CANDIDATES_MAX	   64
-#define FRAMES_MAX	   3 /* of signals, one within another */
+#define FRAMES_MAX	   16 /* of signals, on all stacks of a thread */
 #define LOADER_PATIENCE_NS 300000000ull
 #define RESTART_NO_HANDLER 514 /* ERESTARTNOHAND of the kernel */
 #define RETRY_FIRST_US	   200
@@ -170,10 +170,10 @@ static bool may_hold(const struct attach_target *target, uint64_t pc)
 
 /* Whether the stack from `sp` on has an address of unsafe code, within `near` bytes, or a signal
  * frame of a handler that interrupted such code, or what that has called: memory is often asked of
- * the kernel with a lock held. Leftovers of older calls count too: the thread is then tried again
- * later. */
+ * the kernel with a lock held. Leftovers of older calls count too, and more frames than `*frames`:
+ * the thread is then tried again later. */
 static bool stack_unsafe(const struct attach_target *target, uint64_t sp, size_t near,
-			 unsigned int frames)
+			 unsigned int *frames)
 {
 	_cleanup_(freep) uint64_t *word = calloc(1, STACK_WINDOW);
 	ssize_t size;
@@ -186,11 +186,13 @@ static bool stack_unsafe(const struct attach_target *target, uint64_t sp, size_t
 	for (size_t i = 0; i < count; i++) {
 		if (i * sizeof(*word) < near && attach_target_unsafe(target, word[i]))
 			return true;
-		if (!frames || !signal_frame_is_at(word, i))
+		if (!signal_frame_is_at(word, i))
 			continue;
-		if (attach_target_unsafe(target, word[i - SIGNAL_RIP]) ||
-		    (may_hold(target, word[i - SIGNAL_RIP]) &&
-		     stack_unsafe(target, word[i - SIGNAL_RSP], STACK_NEAR, frames - 1)))
+		if (!*frames || attach_target_unsafe(target, word[i - SIGNAL_RIP]))
+			return true;
+		(*frames)--;
+		if (may_hold(target, word[i - SIGNAL_RIP]) &&
+		    stack_unsafe(target, word[i - SIGNAL_RSP], STACK_NEAR, frames))
 			return true;
 	}
 	return false;
@@ -228,6 +230,7 @@ static bool thread_usable(const struct attach_remote *remote, enum attach_loader
 	/* Nothing that holds a lock waits like that. */
 	bool calm = rank == RANK_WAITS || rank == RANK_AGAIN;
 	size_t near = calm ? 0 : STACK_NEAR;
+	unsigned int frames = FRAMES_MAX;
 
 	if (rank == RANK_NEVER || thread_in_rseq(remote))
 		return false;
@@ -238,7 +241,7 @@ static bool thread_usable(const struct attach_remote *remote, enum attach_loader
 		return false;
 	if (!may_hold(target, regs->rip))
 		near = 0;
-	return !stack_unsafe(target, regs->rsp, near, FRAMES_MAX);
+	return !stack_unsafe(target, regs->rsp, near, &frames);
 }
 
 /* 0: stopped. -EAGAIN: not this one. */

@@ -25,8 +25,8 @@
 #define PAUSE_FIRST_NS (200 * NS_PER_US)
 #define PAUSE_MAX_NS   (10 * NS_PER_MS)
 #define STACK_NEAR     (16 << 10) /* of each thread's stack is searched for ways back */
-#define STACK_WINDOW   (64 << 10) /* of that of a thread in a handler */
-#define STACKS_MAX     4	  /* a handler's own, one within it, and what they interrupted */
+#define STACK_WINDOW   (64 << 10) /* of that of a thread in a handler, for signal frames */
+#define STACKS_MAX     6 /* of a thread: its own, and what handlers on it have interrupted */
 
 struct job {
 	const struct light_request *request;
@@ -116,19 +116,26 @@ static bool is_in_way(const struct job *job, uint64_t address)
 	return !job->take && plan_at(&job->plan, address);
 }
 
-/* *ret: the stack that a handler interrupted, if it runs on one of its own; else 0. */
-static bool window_is_in_way(struct job *job, uint64_t sp, size_t window, uint64_t *ret)
+struct stacks {
+	uint64_t sp[STACKS_MAX];
+	size_t count;
+};
+
+/* Adds those that handlers have interrupted: their own stacks, or further up the same one. */
+static bool window_is_in_way(struct job *job, uint64_t sp, size_t window, struct stacks *stacks)
 {
 	ssize_t size = pread(job->plan.mem, job->word, window, (off_t)(sp & ~7ull));
 	size_t count = size > 0 ? (size_t)size / sizeof(job->word[0]) : 0;
 
-	*ret = 0;
 	for (size_t i = 0; i < count; i++) {
-		if (is_in_way(job, job->word[i]))
+		if (i < STACK_NEAR / sizeof(job->word[0]) && is_in_way(job, job->word[i]))
 			return true;
-		if (!*ret && signal_frame_is_at(job->word, i) &&
-		    job->word[i - SIGNAL_RSP] - sp >= window)
-			*ret = job->word[i - SIGNAL_RSP];
+		if (!signal_frame_is_at(job->word, i))
+			continue;
+		if (is_in_way(job, job->word[i - SIGNAL_RIP]))
+			return true;
+		if (stacks->count < STACKS_MAX)
+			stacks->sp[stacks->count++] = job->word[i - SIGNAL_RSP];
 	}
 	return false;
 }
@@ -136,10 +143,10 @@ static bool window_is_in_way(struct job *job, uint64_t sp, size_t window, uint64
 static bool thread_is_in_way(struct job *job, const struct freeze_thread *thread)
 {
 	size_t window = freeze_blocks(thread) ? STACK_WINDOW : STACK_NEAR;
-	uint64_t sp = thread->regs.rsp;
+	struct stacks stacks = { .sp = { thread->regs.rsp }, .count = 1 };
 
-	for (int i = 0; i < STACKS_MAX && sp; i++)
-		if (window_is_in_way(job, sp, window, &sp))
+	for (size_t i = 0; i < stacks.count; i++)
+		if (window_is_in_way(job, stacks.sp[i], window, &stacks))
 			return true;
 	return false;
 }

@@ -90,32 +90,35 @@ def interrupted():
     program = Program(*PROGRAM, env={**os.environ, "LD_PRELOAD": library})
     daemon = gpu.Daemon(BUILD)
     wait_for("the process", lambda: any(row["pid"] == program.pid for row in daemon.query("ps")["rows"]))
-    late = 0
+    late = stayed = 0
     for cycle in range(CYCLES):
         for options in (["--light"], []):
             for verb in ("attach", "detach"):
-                done, said = again(daemon, verb, program.pid, *(options if verb == "attach" else []))
+                done, said, told = again(daemon, verb, program.pid, "--json", *(options if verb == "attach" else []))
                 late += said
+                stayed += not told.get("unloaded", True)
                 if not done:
                     check(f"{verb} {' '.join(options)}", False)
     steps = len(program.samples)
     wait_for("another step", lambda: len(program.samples) > steps)
     code = program.stop()
-    check("a program with slow handlers was attached to and left, and ended well", code == 0,
+    check("a program with slow handlers was attached to and left, and ended well", code == 0 and not stayed,
           f"{2 * CYCLES} times, {late} of them asked for again; {code}")
     daemon.stop()
 
 
 def again(daemon, *arguments):
-    """As long as there is no good moment: (whether there was one, how often there was none)."""
+    """As long as there is no good moment: (whether there was one, how often there was none, what was said in the end)."""
     for tries in range(20):
-        code, _, err = daemon.ctl(*arguments)
-        if code == 0 or (tries and "is not attached" in err):  # it took longer than it was waited for
-            return True, tries
+        code, out, err = daemon.ctl(*arguments)
+        if code == 0:
+            return True, tries, json.loads(out)
+        if tries and ("is not attached" in err or "already" in err):  # it took longer than it was waited for
+            return True, tries, {}
         if "try again" not in err:
             break
     print(" ".join(map(str, arguments)), err)
-    return False, tries
+    return False, tries, {}
 
 
 def main():
