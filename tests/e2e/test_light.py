@@ -394,7 +394,7 @@ class Light(tracesmith.Case):
 
 class Stacks(Light):
     """A process that takes too many stacks takes none, and its calls are counted all the same."""
-    settings = "[probe]\nring_size = 64MiB\nlaunch_stacks = 1000000\n"
+    settings = "[probe]\nring_size = 64MiB\nlaunch_stacks = 1000000000\n"  # also of two calls within a microsecond
     for name in [name for name in dir(Light) if name.startswith("test_")]:
         locals()[name] = None
     del name
