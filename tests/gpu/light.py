@@ -108,7 +108,7 @@ def interrupted():
 
 
 def again(daemon, *arguments):
-    """As long as there is no good moment: (whether there was one, how often there was none, what was said in the end)."""
+    """Asks until there is a good moment. Returns whether there was one, how often there was none, and the answer."""
     for tries in range(20):
         code, out, err = daemon.ctl(*arguments)
         if code == 0:
