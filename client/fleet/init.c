@@ -9,10 +9,9 @@
 #include "client/fleet/state.h"
 #include "client/fleet/statement.h"
 
-/* A statement for the whole cluster waits this long for its servers. One that has missed it in
- * their queue (seen with 18.16) looks there again when the next one comes. */
-#define TASK_SETTING "&distributed_ddl_task_timeout=60"
-#define LATE_TRIES   3
+/* A server that has missed a statement in its cluster's queue (seen with 18.16) looks there again
+ * when the next one comes. */
+#define LATE_TRIES 3
 
 /* A column counts as added when all replicas have it: what comes next may be done by any. */
 static int run(void *data, const char *statement)
