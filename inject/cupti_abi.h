@@ -227,7 +227,8 @@ typedef void cupti_complete_fn(void *context, uint32_t stream, uint8_t *buffer, 
 typedef void cupti_callback_fn(void *data, uint32_t domain, uint32_t cbid, const void *call);
 typedef uint64_t cupti_clock_fn(void);
 
-/* required, field, symbol, parameters: all return enum cupti_result */
+/* required, field, symbol, parameters: all return enum cupti_result, but nvtx_inject, which returns
+ * 1 for success, as NVTX wants it */
 #define CUPTI_FUNCTIONS(X)                                                                         \
 	X(1, get_version, cuptiGetVersion, (uint32_t *))                                           \
 	X(1, subscribe, cuptiSubscribe, (void **, cupti_callback_fn *, void *))                    \
@@ -250,6 +251,6 @@ typedef uint64_t cupti_clock_fn(void);
 	X(0, finalize, cuptiFinalize, (void))                                                      \
 	X(0, context_id, cuptiGetContextId, (void *, uint32_t *))                                  \
 	X(0, stream_id, cuptiGetStreamIdEx, (void *, void *, uint8_t, uint32_t *))                 \
-	X(0, nvtx_initialize, cuptiNvtxInitialize2, (void *))
+	X(0, nvtx_inject, InitializeInjectionNvtx2, (void *))
 
 #endif

@@ -3,6 +3,9 @@
  * NVTX's headers in the program load us at their first use, where NVTX_INJECTION64_PATH names us,
  * on the program's thread. We pass the call on to CUPTI, which then writes MARKER records. If that
  * fails, NVTX stays switched off, as it was.
+ *
+ * The call goes to CUPTI's own entry for NVTX, which sets CUPTI up. cuptiNvtxInitialize2() does
+ * not, so the program's first NVTX call crashes if it comes before CUDA (CUPTI 13.0.1).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,7 +41,7 @@ int InitializeInjectionNvtx2(void *get_export_table)
 	bool done;
 
 	done = version && !cupti_find(cuda_major(version), &cupti, why, sizeof(why)) &&
-	       cupti.nvtx_initialize && cupti.nvtx_initialize(get_export_table) == CUPTI_OK;
+	       cupti.nvtx_inject && cupti.nvtx_inject(get_export_table);
 	if (done)
 		nvtx_widen(get_export_table);
 	else

@@ -144,6 +144,17 @@ class Odd(tracesmith.Case):
                           ("mark é", None)])
         self.assertNotIn("before", self.daemon.answer("ranges")["loss"])
 
+    def test_nvtx_before_cuda(self):
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
+        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "run", "--", tracesmith.workload_path("nvtx"), "--first", "--ranges", "3",
+                                    "--threads", "1"], stdout=subprocess.PIPE, text=True, env=environment)
+        out, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(json.loads(out.splitlines()[-1])["taken"], 1)
+        self.daemon.wait_ended(process.pid)
+        wait_for("the ranges", lambda: self.daemon.sql(
+            f"SELECT count(*) AS n FROM op WHERE pid = {process.pid} AND kind = 'range' AND name = 'step'")[0]["n"] == 3)
+
     def test_killed_processes_lack_their_end(self):
         environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
         process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "run", "--", tracesmith.workload_path("odd"), "--hold"],

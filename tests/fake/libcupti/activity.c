@@ -180,6 +180,7 @@ int cuptiActivityRegisterCallbacks(cupti_request_fn request, cupti_complete_fn c
 	cupti_begin(__func__);
 	if (!request || !complete)
 		return CUPTI_E_INVALID_PARAMETER;
+	atomic_store(&cupti.set_up, true);
 	pthread_mutex_lock(&cupti.lock);
 	cupti.request = request;
 	cupti.complete = complete;

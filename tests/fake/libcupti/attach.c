@@ -62,6 +62,7 @@ int cupti_attach(void)
 	bool first = false, busy = self->busy;
 	int r = CUPTI_OK;
 
+	atomic_store(&cupti.set_up, true);
 	pthread_mutex_lock(&attach_lock);
 	self->busy = true;
 	if (atomic_load(&cupti.gone) || !attach_find()) {

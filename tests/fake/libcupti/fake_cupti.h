@@ -61,6 +61,7 @@ struct cupti {
 	_Atomic bool forked, attached, gone;
 	_Atomic uint32_t inside; /* calls that threads are in */
 	_Atomic bool graphs;	 /* were launched while attached */
+	_Atomic bool set_up;	 /* by the first call that needs CUPTI's own state */
 	const struct fake_driver *driver;
 	void *libcuda;
 

@@ -2,6 +2,8 @@
  * which make MARKER records. The numbers are those of NVTX 3. */
 #include "fake_cupti.h"
 
+#include <signal.h>
+
 #define EXPORT_CALLBACKS 1
 #define MODULE_CORE	 1
 #define MODULE_CORE2	 5
@@ -35,10 +37,18 @@ static __thread struct {
 	int depth;
 } pushed;
 
+/* As the real one, which has no state to look into before it was set up. */
+static void need_state(void)
+{
+	if (!atomic_load(&cupti.set_up))
+		raise(SIGSEGV);
+}
+
 static const char *keep(const char *text)
 {
 	const char *kept;
 
+	need_state();
 	if (!text)
 		return NULL;
 	pthread_mutex_lock(&cupti.lock);
@@ -68,6 +78,7 @@ static void mark(uint32_t flags, uint32_t id, const char *name, const char *doma
 		.domain = domain,
 	};
 
+	need_state();
 	if (atomic_load(&cupti.attached) && kind_enabled(CUPTI_KIND_MARKER, CUPTI_NONE))
 		buffer_put(self, &record, sizeof(record));
 }
@@ -271,15 +282,17 @@ int cuptiNvtxInitialize2(void *exports)
 	return nvtx_take(exports) ? CUPTI_OK : CUPTI_E_INVALID_PARAMETER;
 }
 
-/* For NVTX_INJECTION64_PATH that names CUPTI. */
+/* For NVTX_INJECTION64_PATH that names CUPTI. Sets it up, as cuptiNvtxInitialize2() does not. */
 int InitializeInjectionNvtx(void *exports)
 {
 	cupti_begin(__func__);
+	atomic_store(&cupti.set_up, true);
 	return nvtx_take(exports);
 }
 
 int InitializeInjectionNvtx2(void *exports)
 {
 	cupti_begin(__func__);
+	atomic_store(&cupti.set_up, true);
 	return nvtx_take(exports);
 }

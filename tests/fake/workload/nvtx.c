@@ -11,13 +11,14 @@
 
 static struct {
 	uint64_t threads, ranges;
-	bool hold, wide;
+	bool hold, wide, first;
 } settings = { .threads = 2, .ranges = 10 };
 
 static const struct option_row options[] = {
 	{ "threads", "number of threads (2)", OPTION_NUMBER, &settings.threads },
 	{ "ranges", "ranges of each thread (10)", OPTION_NUMBER, &settings.ranges },
 	{ "wide", "one range of each kind with a wide text, too", OPTION_FLAG, &settings.wide },
+	{ "first", "a range before the first call of CUDA, too", OPTION_FLAG, &settings.first },
 	{ "hold", "wait for a newline before the end", OPTION_FLAG, &settings.hold },
 };
 
@@ -79,6 +80,10 @@ int main(int argc, char **argv)
 	ids = calloc(settings.threads, sizeof(*ids));
 	if (!ids)
 		abort();
+	if (settings.first) {
+		nvtx_push("first");
+		nvtx_pop();
+	}
 	TRY(cuInit, (0));
 	TRY(cuCtxCreate_v2, (&context, 0, 0));
 	TRY(cuModuleLoadData, (&module, image));
