@@ -39,7 +39,6 @@
 #define AGAIN_NS	 (1000 * NS_PER_MS) /* how often to ask whether CUPTI is free */
 #define EXIT_MS		 500
 #define CLOSE_AHEAD_NS	 (100 * NS_PER_MS) /* a window is closed no later than this */
-#define HELPER_STACK	 (256 << 10)
 
 /* OUT: CUPTI is taken out, or switched off, until the next window. */
 enum state { NONE, WAITING, COLLECTING, PAUSED, OUT, FAILED };
@@ -577,7 +576,7 @@ void cupti_at_exit(void)
 
 	if (self.forked || self.state != COLLECTING || sem_init(&exit_done, 0, 0))
 		return;
-	if (helper_start(HELPER_STACK, exit_flush) < 0)
+	if (helper_start(exit_flush) < 0)
 		return;
 	until = timespec_of(clock_ns(CLOCK_MONOTONIC) + EXIT_MS * NS_PER_MS);
 	while (sem_clockwait(&exit_done, CLOCK_MONOTONIC, &until) && errno == EINTR)

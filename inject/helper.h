@@ -2,10 +2,9 @@
 #ifndef TS_INJECT_HELPER_H
 #define TS_INJECT_HELPER_H
 
-#include <stddef.h>
-
-/* Detached, with all signals blocked: they are the program's. Negative errno. Not core's
- * thread_start(): the library has nothing but libc. */
-int helper_start(size_t stack_bytes, void *(*run)(void *data));
+/* Detached, with all signals blocked, which are the program's; scheduled as SCHED_OTHER on the
+ * processors of the program's first thread, as far as the kernel allows it. Negative errno. Not
+ * core's thread_start(): the library has nothing but libc. */
+int helper_start(void *(*run)(void *data));
 
 #endif

@@ -23,7 +23,6 @@
 #include "inject/pin.h"
 #include "inject/settle.h"
 
-#define STACK_BYTES   (1 << 20) /* CUPTI is called on it */
 #define HELLO_WAIT_MS 5000
 /* Without a daemon we retry this often while it may be about to return: work submitted until then
  * has no times. A failed connect takes a few microseconds. */
@@ -545,6 +544,7 @@ static void *link_main(void *unused)
 	enum outcome outcome = OUTCOME_NO_DAEMON;
 
 	prctl(PR_SET_NAME, THREAD_NAME);
+	settle_begin();
 	link_register();
 	while (outcome != OUTCOME_END || !link_is_last()) {
 		outcome = link_connect() ? link_talk() : OUTCOME_NO_DAEMON;
@@ -586,7 +586,7 @@ int link_start(enum ts_hello_how how, int socket, const struct ts_settings *want
 	address_of_daemon(&self.address);
 	__atomic_store_n(&offered, socket, __ATOMIC_RELEASE);
 	r = pin_take();
-	if (r == 0 && (r = helper_start(STACK_BYTES, link_main)) < 0 && !link_stays())
+	if (r == 0 && (r = helper_start(link_main)) < 0 && !link_stays())
 		pin_give();
 	if (r < 0) {
 		__atomic_store_n(&offered, NOTHING, __ATOMIC_RELEASE);

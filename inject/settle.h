@@ -4,9 +4,11 @@
 
 #include <stdint.h>
 
-/* It has succeeded or failed, once and for all. */
+/* On our thread, before it does anything that may wait. */
+void settle_begin(void);
+/* The attempt has succeeded or failed, once and for all. */
 void settle_done(void);
-/* Waits for that, at most this long. */
+/* Waits for that, at most this long, and no longer once our thread waits for the calling one. */
 void settle_wait(unsigned int ms);
 /* For the first recording that starts: since when the program does not wait any more, 0 if it still
  * does, or never has. On our thread. */
