@@ -41,7 +41,7 @@ static enum convert_result convert_kernel(const void *record, struct ts_event *r
 	work->stream = kernel->stream;
 	work->node = kernel->node;
 	work->graph = kernel->graph;
-	work->name = name_number(kernel->name);
+	work->name = name_number(kernel->name, NAME_KERNEL);
 	for (unsigned i = 0; i < 3; i++) {
 		work->grid[i] = kernel->grid[i];
 		work->block[i] = kernel->block[i];
@@ -214,8 +214,8 @@ static enum convert_result convert_marker(const void *record, struct ts_event *r
 	ret->range.number = marker->id;
 	if (ret->range.part == TS_RANGE_END)
 		return CONVERT_DONE;
-	ret->range.name = name_number(marker->name);
-	ret->range.domain = name_number(marker->domain);
+	ret->range.name = name_number(marker->name, NAME_TEXT);
+	ret->range.domain = name_number(marker->domain, NAME_TEXT);
 	return CONVERT_DONE;
 }
 

@@ -149,7 +149,7 @@ static void tell_device(int ordinal, int device)
 	size_t bytes = 0;
 
 	if (driver.name && !driver.name(name, sizeof(name), device))
-		event.device.name = name_number(name);
+		event.device.name = name_number(name, NAME_TEXT);
 	if (driver.uuid_v2)
 		driver.uuid_v2(event.device.uuid, device);
 	else if (driver.uuid)

@@ -222,7 +222,8 @@ struct ts_overhead {
 	X(1, RING)    /* the ring was full */                                                      \
 	X(2, CUPTI)   /* CUPTI reports that it dropped them */                                     \
 	X(3, BUFFERS) /* the library had no buffer for CUPTI: its cap was reached */               \
-	X(4, UNKNOWN) /* records of a kind or size that the library cannot read */
+	X(4, UNKNOWN) /* records of a kind or size that the library cannot read */                 \
+	X(5, NAMES)   /* nothing but the names of records: the library had no room for them */
 
 enum ts_lost_reason {
 #define X(number, name) TS_LOST_##name = number,

@@ -294,6 +294,7 @@ int exact_lost(struct core *core, struct process *process, const struct ts_event
 		[TS_LOST_CUPTI] = LOSS_CUPTI,
 		[TS_LOST_BUFFERS] = LOSS_BUFFERS,
 		[TS_LOST_UNKNOWN] = LOSS_UNKNOWN_RECORD,
+		[TS_LOST_NAMES] = LOSS_NO_NAME,
 	};
 	uint32_t number = event->lost.reason;
 	uint64_t end_ns = event->end_ns ? event->end_ns : event->start_ns;

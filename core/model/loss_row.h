@@ -87,13 +87,15 @@
 	  "periods while PyTorch's allocator had no probes yet")                                   \
 	X(42, GAP_NCCL, PERIOD, QUIET, "gap", "gap-nccl", "periods while NCCL had no probes yet")  \
 	X(43, GAP_RANGE, PERIOD, QUIET, "gap", "gap-range",                                        \
-	  "periods while the library of ranges had no probes yet")
+	  "periods while the library of ranges had no probes yet")                                 \
+	X(44, NO_NAME, NOTE, QUIET, "record", "no-name",                                           \
+	  "exact records without a name, as there were too many different ones")
 
 enum loss_reason {
 #define X(number, identifier, counts, alarm, noun, name, text) LOSS_##identifier = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 43,
+		LOSS_REASON_MAX = 44,
 };
 
 enum loss_counts { LOSS_COUNTS_MISSING, LOSS_COUNTS_PERIOD, LOSS_COUNTS_NOTE };

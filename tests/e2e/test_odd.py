@@ -144,6 +144,21 @@ class Odd(tracesmith.Case):
                           ("mark é", None)])
         self.assertNotIn("before", self.daemon.answer("ranges")["loss"])
 
+    def test_more_texts_than_the_library_keeps(self):
+        """They take no kernel's name, and those that have none are counted."""
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
+        process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "run", "--", tracesmith.workload_path("nvtx"), "--texts", "17000",
+                                    "--ranges", "2", "--threads", "1"], stdout=subprocess.PIPE, text=True, env=environment)
+        process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0)
+        self.daemon.wait_ended(process.pid)
+        ranges = f"SELECT count(*) AS n, sum(name IS NULL) AS nameless FROM op WHERE pid = {process.pid} AND kind = 'range'"
+        wait_for("the marks", lambda: self.daemon.sql(ranges)[0]["n"] >= 17000)
+        self.assertEqual([row["name"] for row in self.daemon.query("kernels", "--pid", process.pid)], ["ranged_kernel"])
+        answer = self.daemon.answer("ranges", "--pid", process.pid)
+        self.assertGreaterEqual(answer["loss"]["no-name"], 17000 - 8192)
+        self.assertEqual(self.daemon.sql(ranges)[0]["nameless"], answer["loss"]["no-name"])
+
     def test_nvtx_before_cuda(self):
         environment = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(tracesmith.library()), TRACESMITH_SOCKET=self.daemon.socket)
         process = subprocess.Popen([os.path.join(BUILD, "tsctl"), "run", "--", tracesmith.workload_path("nvtx"), "--first", "--ranges", "3",

@@ -406,61 +406,6 @@ static void what_is_unknown_or_cut_short_is_not_read(void **state)
 	assert_int_equal(convert_record("", 0, &event), CONVERT_UNKNOWN);
 }
 
-static void names_are_sent_once_a_session(void **state)
-{
-	uint32_t first = name_number("alpha"), second = name_number("beta");
-
-	assert_int_not_equal(first, 0);
-	assert_int_not_equal(first, second);
-	assert_int_equal(name_number("alpha"), first);
-	assert_int_equal(put_count, 2);
-	name_reset();
-	assert_int_equal(name_number("alpha"), first);
-	assert_int_equal(put_count, 3);
-	assert_int_equal(put[2].name.id, first);
-	assert_int_equal(name_number(NULL), 0);
-	assert_int_equal(name_number(""), 0);
-	assert_int_equal(put_count, 3);
-}
-
-static void name_without_room_is_sent_the_next_time(void **state)
-{
-	put_refuses = 1;
-	assert_int_equal(name_number("gamma"), 0);
-	assert_int_not_equal(name_number("gamma"), 0);
-	assert_int_equal(put_count, 1);
-}
-
-static void long_names_are_cut_between_characters(void **state)
-{
-	static char text[TS_NAME_MAX + 100];
-
-	memset(text, 'x', sizeof(text) - 1);
-	assert_int_not_equal(name_number(text), 0);
-	assert_int_equal(put[0].name.length, TS_NAME_MAX);
-	/* A character of three bytes across the end. */
-	memcpy(text + TS_NAME_MAX - 2, "\xe2\x82\xac", 3);
-	assert_int_not_equal(name_number(text), 0);
-	assert_int_equal(put[1].name.length, TS_NAME_MAX - 2);
-	memcpy(text + TS_NAME_MAX - 3, "\xe2\x82\xac", 3);
-	text[TS_NAME_MAX] = 'x';
-	assert_int_not_equal(name_number(text), 0);
-	assert_int_equal(put[2].name.length, TS_NAME_MAX);
-}
-
-static void names_beyond_the_bound_are_none(void **state)
-{
-	unsigned named = 0;
-	char text[32];
-
-	for (int i = 0; i < 40000; i++) {
-		put_count = 0;
-		snprintf(text, sizeof(text), "kernel%d", i);
-		named += name_number(text) != 0;
-	}
-	assert_in_range(named, 15000, 16384);
-}
-
 static bool is_watched(uint16_t plain, uint16_t per_thread)
 {
 	static const uint16_t calls[][2] = {
@@ -508,10 +453,6 @@ int main(void)
 				       setup),
 		cmocka_unit_test_setup(times_that_cannot_be_are_none, setup),
 		cmocka_unit_test_setup(what_is_unknown_or_cut_short_is_not_read, setup),
-		cmocka_unit_test_setup(names_are_sent_once_a_session, setup),
-		cmocka_unit_test_setup(name_without_room_is_sent_the_next_time, setup),
-		cmocka_unit_test_setup(long_names_are_cut_between_characters, setup),
-		cmocka_unit_test_setup(names_beyond_the_bound_are_none, setup),
 		cmocka_unit_test(calls_are_those_that_the_daemon_joins),
 	};
 

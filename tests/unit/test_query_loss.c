@@ -158,7 +158,7 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 			       BIT(UNKNOWN_RECORD) | BIT(PAUSED) | BIT(BUDGET) | BIT(DISCONNECTED) |
 			       BIT(EXACT_WINDOWS);
 	const uint64_t times = pools | BIT(RATE_LIMIT) | BIT(UNTIMED) | BIT(NO_CALL) |
-			       BIT(NO_RECORD) | BIT(BEFORE);
+			       BIT(NO_RECORD) | BIT(BEFORE) | BIT(NO_NAME);
 	const uint64_t stacks = BIT(STACK) | BIT(STACK_CUT) | BIT(MAPPING);
 	const uint64_t hot = BIT(WINDOWS) | BIT(LEFT_OUT_HOT);
 	struct fixture *fixture = *state;
@@ -178,9 +178,9 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 	expect_loss(state, QUERY(.name = "ranges"), times | BIT(GAP_RANGE));
 	expect_loss(state, QUERY(.name = "kernels", .by = QUERY_BY_IS_STACK),
 		    times | stacks | BIT(STACK_SAMPLED));
-	expect_loss(state, QUERY(.name = "idle"), times | BIT(LATE) | hot);
+	expect_loss(state, QUERY(.name = "idle"), (times & ~BIT(NO_NAME)) | BIT(LATE) | hot);
 	expect_loss(state, QUERY(.name = "states", .since_ns = 1),
-		    times | BIT(LATE) | BIT(UNBOUND) | hot);
+		    (times & ~BIT(NO_NAME)) | BIT(LATE) | BIT(UNBOUND) | hot);
 	expect_loss(state, QUERY(.name = "loss"), UINT64_MAX);
 }
 

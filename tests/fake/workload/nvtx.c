@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static struct {
-	uint64_t threads, ranges;
+	uint64_t threads, ranges, texts;
 	bool hold, wide, first;
 } settings = { .threads = 2, .ranges = 10 };
 
@@ -18,6 +18,7 @@ static const struct option_row options[] = {
 	{ "threads", "number of threads (2)", OPTION_NUMBER, &settings.threads },
 	{ "ranges", "ranges of each thread (10)", OPTION_NUMBER, &settings.ranges },
 	{ "wide", "one range of each kind with a wide text, too", OPTION_FLAG, &settings.wide },
+	{ "texts", "marks with a different text each, before the rest", OPTION_NUMBER, &settings.texts },
 	{ "first", "a range before the first call of CUDA, too", OPTION_FLAG, &settings.first },
 	{ "hold", "wait for a newline before the end", OPTION_FLAG, &settings.hold },
 };
@@ -89,6 +90,12 @@ int main(int argc, char **argv)
 	TRY(cuModuleLoadData, (&module, image));
 	TRY(cuModuleGetFunction, (&kernel, module, "ranged_kernel"));
 	domain = nvtx_domain("model");
+	for (uint64_t i = 0; i < settings.texts; i++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "text %lu", (unsigned long)i);
+		nvtx_mark(text);
+	}
 	if (settings.wide)
 		wide();
 	for (uint64_t i = 0; i < settings.threads; i++)
