@@ -261,6 +261,24 @@ static void correlate_drops_duplicates(void **state)
 	assert_int_equal(lost(LOSS_NO_CALL), 0);
 }
 
+/* Copies of one call that start in the same nanosecond. */
+static void correlate_keeps_the_parts_of_a_batch(void **state)
+{
+	struct ts_event part = work_event(TS_EVENT_COPY, 5, 1020 * MS, 1030 * MS, N1);
+
+	begin_exact();
+	on_stream(FN_COPY, 1010 * MS, 1011 * MS, S1);
+	call_record(5, FN_COPY, 1010 * MS, 1011 * MS);
+	for (uint64_t bytes = 100; bytes <= 300; bytes += 100) {
+		part.work.bytes = bytes;
+		tell(&part);
+	}
+	tell(&part);
+	pass_until(5000 * MS);
+	assert_int_equal(lost(LOSS_DUPLICATE), 1);
+	assert_int_equal(ops_with(OP_EXACT), 3);
+}
+
 static void correlate_joins_records_without_times(void **state)
 {
 	begin_exact();
@@ -560,6 +578,7 @@ int main(void)
 		STORY(correlate_learns_that_a_launch_failed),
 		STORY(correlate_adds_each_call_up_once),
 		STORY(correlate_drops_duplicates),
+		STORY(correlate_keeps_the_parts_of_a_batch),
 		STORY(correlate_joins_records_without_times),
 		STORY(correlate_counts_work_from_before),
 		STORY(correlate_takes_calls_since_the_beginning),
