@@ -31,18 +31,20 @@ static void on_tier(void *data, uint32_t pid, struct price_tier *ret)
 		.exact = tier.carries,
 		.recording = tier.recording,
 		.windows = tier.windows,
+		.rests = tier.rests,
+		.cycles = tier.cycles,
 		.inside = tier.inside,
 		.walk_ns = tier.walk_ns,
 		.budget = tier.budget_ppm / PPM,
 	};
 }
 
-static void on_window(void *data, uint32_t pid, bool open, uint64_t at_ns)
+static void on_window(void *data, uint32_t pid, enum ts_window_how how, uint64_t at_ns)
 {
 	struct daemon *daemon = data;
 
 	if (daemon->exact)
-		exact_window(daemon->exact, pid, open, at_ns);
+		exact_window(daemon->exact, pid, how, at_ns);
 }
 
 static void on_cycle(void *data, uint32_t pid, enum price_part part,

@@ -20,6 +20,7 @@
 #include "inject/cupti_call.h"
 #include "inject/cupti_driver.h"
 #include "inject/cupti_find.h"
+#include "inject/cycles.h"
 #include "inject/drain.h"
 #include "inject/helper.h"
 #include "inject/internal.h"
@@ -55,6 +56,7 @@ static struct {
 	bool tell_paused;
 	bool windowed;		 /* the daemon keeps the budget, by windows */
 	bool stays;		 /* CUPTI could not be taken out */
+	bool rests;		 /* the last window left it in, switched off */
 	char why[TS_HELLO_TEXT]; /* of the pause, for the user */
 	uint32_t left_out;
 	uint64_t flushed_ns, again_ns;
@@ -117,24 +119,29 @@ static void pause_for(const char *who)
 	pause_because(why);
 }
 
+/* With the lock held. */
+static bool is_ours(void)
+{
+	return !self.stays && call_is_subscribed() && !yield_is_used();
+}
+
 /* With the lock held: whether CUPTI can be taken out while the program runs. */
 static bool can_leave(void)
 {
-	return self.cupti.version >= CUPTI_VERSION_12_6 && self.cupti.finalize && !self.stays &&
-	       call_is_subscribed() && !drain_saw_graphs() && !yield_is_used();
+	return self.cupti.version >= CUPTI_VERSION_12_6 && self.cupti.finalize && is_ours() &&
+	       !drain_saw_graphs() && cycles_are_left();
 }
 
-/* With the lock held. What CUPTI costs while it is switched off is paid by each call, and graphs
- * save calls. */
+/* With the lock held: whether it can be switched off instead. */
 static bool can_rest(void)
 {
-	return drain_saw_graphs() && !collect_has_whole_graphs() && !self.stays &&
-	       call_is_subscribed() && !yield_is_used();
+	return is_ours() && !(drain_saw_graphs() && collect_has_whole_graphs());
 }
 
+/* What CUPTI costs while it is switched off is paid by each call, and graphs save calls. */
 static bool can_pause(void)
 {
-	return can_leave() || can_rest();
+	return can_leave() || (can_rest() && (drain_saw_graphs() || !cycles_are_left()));
 }
 
 static void tell(uint32_t state)
@@ -143,7 +150,8 @@ static void tell(uint32_t state)
 		.state = state,
 		.left_out = state == TS_COLLECT_CHANGED ? self.left_out : 0,
 		.budget_ppm = self.settings.budget_ppm,
-		.windows = can_pause(),
+		.windows = can_pause() ? TS_WINDOWS_OUT : TS_WINDOWS_NONE,
+		.cycles = cycles_count(),
 		.missed_since_ns = state == TS_COLLECT_STARTED ? settle_missed_since_ns() : 0,
 	};
 
@@ -156,7 +164,10 @@ static void tell_end(uint32_t state, uint64_t since_ns, uint64_t until_ns)
 	const struct ts_collect collect = {
 		.state = state,
 		.budget_ppm = self.settings.budget_ppm,
-		.windows = state == TS_COLLECT_CLOSED && !self.stays,
+		.windows = state != TS_COLLECT_CLOSED || self.stays ? TS_WINDOWS_NONE
+			   : self.rests				    ? TS_WINDOWS_REST
+								    : TS_WINDOWS_OUT,
+		.cycles = cycles_count(),
 	};
 
 	collect_tell(&collect, since_ns, until_ns);
@@ -328,7 +339,9 @@ void cupti_start(const struct ts_settings *settings)
 	set_settings(settings);
 	name_reset();
 	self.state = WAITING;
-	self.began = self.before_init = self.windowed = self.stays = false;
+	driver_tell_again();
+	self.began = self.before_init = self.windowed = self.stays = self.rests = false;
+	cycles_begin(settings->cycles);
 	try_begin();
 }
 
@@ -423,46 +436,17 @@ void cupti_suspend(void)
 	yield_unlock();
 }
 
-/* With the lock held: unloads CUPTI where that is safe. */
-static bool take_out(char *why, size_t size)
-{
-	if (yield_is_used()) {
-		snprintf(why, size, "another profiler in the process uses CUPTI too, so it stays");
-		return false;
-	}
-	if (self.cupti.version < CUPTI_VERSION_12_6 || !self.cupti.finalize) {
-		snprintf(why, size,
-			 "a CUPTI older than CUDA 12.6 cannot be unloaded safely, so it stays, "
-			 "switched off");
-		return false;
-	}
-	if (drain_saw_graphs()) {
-		snprintf(why, size,
-			 "a CUDA graph may crash without CUPTI after a launch with it, so it "
-			 "stays, switched off");
-		return false;
-	}
-	if (call_subscribe(&self.cupti) != CUPTI_OK) {
-		snprintf(why, size, "another profiler holds CUPTI, so it stays, switched off");
-		return false;
-	}
-	if (!call_finalize(&self.cupti)) {
-		snprintf(why, size, "CUPTI could not be unloaded, so it stays, switched off");
-		return false;
-	}
-	return true;
-}
-
 /* With the lock held. */
-static void window_close(void)
+static void window_close(bool rest)
 {
 	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC);
-	bool rests = can_rest(), out;
+	bool out;
 	char why[TS_HELLO_TEXT];
 
+	self.rests = can_rest() && (rest || !can_leave());
 	collect_end(STOP_NS);
-	out = !rests && take_out(why, sizeof(why));
-	self.stays = !rests && !out;
+	out = !self.rests && cycles_take_out(&self.cupti, why, sizeof(why));
+	self.stays = !self.rests && !out;
 	if (out)
 		self.touched = false;
 	else
@@ -494,20 +478,20 @@ static void wait_until(uint64_t at_ns)
 
 void cupti_window(const struct ts_window *window)
 {
-	bool first = !self.windowed;
+	bool first = !self.windowed, open = window->how == TS_WINDOW_OPEN;
 
 	if (self.forked || self.state == NONE || self.state == FAILED)
 		return;
-	if (!window->open)
+	if (!open)
 		wait_until(window->at_ns);
 	if (!yield_lock())
 		return;
 	self.windowed = true;
-	if (self.state == OUT && window->open) {
+	if (self.state == OUT && open) {
 		window_open();
-	} else if (self.state == COLLECTING && !window->open && can_pause()) {
-		window_close();
-	} else if (self.state == COLLECTING && (first || !window->open)) {
+	} else if (self.state == COLLECTING && !open && can_pause()) {
+		window_close(window->how == TS_WINDOW_REST);
+	} else if (self.state == COLLECTING && (first || !open)) {
 		keep_budget();
 		collect_change(self.settings.records);
 		tell(TS_COLLECT_CHANGED);
@@ -517,23 +501,21 @@ void cupti_window(const struct ts_window *window)
 
 bool cupti_stop(char *why, size_t size)
 {
+	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC), off_ns = since_ns;
 	bool out = true;
-	uint64_t since_ns;
 
 	if (size)
 		*why = '\0';
 	if (self.forked || !yield_lock())
 		return false;
 	if (self.state == COLLECTING) {
-		since_ns = clock_ns(CLOCK_MONOTONIC);
 		collect_end(STOP_NS);
-		tell_end(TS_COLLECT_STOPPED, since_ns, collect_off_ns());
-	} else if (self.state == OUT) {
-		since_ns = clock_ns(CLOCK_MONOTONIC);
-		tell_end(TS_COLLECT_STOPPED, since_ns, since_ns);
+		off_ns = collect_off_ns();
 	}
 	if (self.touched)
-		out = take_out(why, size);
+		out = cycles_take_out(&self.cupti, why, size);
+	if (self.state == COLLECTING || self.state == OUT)
+		tell_end(TS_COLLECT_STOPPED, since_ns, off_ns);
 	if (!out) {
 		call_unsubscribe(&self.cupti);
 		yield_give();

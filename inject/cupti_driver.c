@@ -44,6 +44,11 @@ static struct {
 #undef X
 } driver;
 
+/* In this session; a bit for each device. */
+static struct {
+	uint64_t devices, contexts;
+} told;
+
 static bool driver_open(void)
 {
 	char path[PATH_MAX];
@@ -179,15 +184,28 @@ static void tell_context(const struct cupti *cupti, int ordinal, int device)
 	driver.primary_release(device);
 }
 
+/* A context that the program releases for the last time while we ask for it is made anew: so each
+ * is asked for once. */
 void driver_tell(const struct cupti *cupti)
 {
 	for (int i = 0, device; i < device_count(); i++) {
+		uint64_t bit = (uint64_t)1 << i;
+
 		if (driver.get(&device, i))
 			continue;
-		tell_device(i, device);
-		if (context_is_active(device))
-			tell_context(cupti, i, device);
+		if (!(told.devices & bit))
+			tell_device(i, device);
+		told.devices |= bit;
+		if (told.contexts & bit || !context_is_active(device))
+			continue;
+		tell_context(cupti, i, device);
+		told.contexts |= bit;
 	}
+}
+
+void driver_tell_again(void)
+{
+	told.devices = told.contexts = 0;
 }
 
 void driver_close(void)

@@ -28,6 +28,8 @@ bool driver_has_context(void);
 /* Sends a DEVICE for each device and a CONTEXT for each primary context: CUPTI only reports those
  * created later. */
 void driver_tell(const struct cupti *cupti);
+/* There is a daemon that knows none of them: otherwise only new ones are sent. */
+void driver_tell_again(void);
 /* Makes one call that CUPTI has a callback for: its number is DRIVER_CALL_CBID. */
 #define DRIVER_CALL_CBID 4 /* cuDeviceGetCount */
 void driver_call(void);

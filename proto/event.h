@@ -282,6 +282,12 @@ enum ts_collect_state {
 #undef X
 };
 
+enum ts_collect_windows {
+	TS_WINDOWS_NONE, /* CUPTI stays between windows */
+	TS_WINDOWS_OUT,	 /* or it can be out, or off; CLOSED: it is out */
+	TS_WINDOWS_REST, /* CLOSED: it is switched off, which calls pay for */
+};
+
 struct ts_collect {
 	__u32 state;
 	__u32 records;	     /* enum ts_records, now */
@@ -289,10 +295,12 @@ struct ts_collect {
 	__u32 cupti_version; /* as CUPTI counts: 130001 is CUPTI of CUDA 13.0.1 */
 	__u32 driver_version;
 	__u32 budget_ppm;      /* share of its speed; 0: no limit */
-	__u32 windows;	       /* 1: CUPTI can be out, or off, between windows */
+	__u32 windows;	       /* enum ts_collect_windows */
 	__u32 beside;	       /* 1: another user keeps CUPTI's subscription, so calls cost more */
 	__u64 missed_since_ns; /* STARTED: the program did not wait for that, and went on then;
 				* otherwise 0 */
+	__u32 cycles;	       /* how often CUPTI was taken out of the process so far */
+	__u32 reserved;
 };
 
 /* COST: for the time from start_ns to end_ns. */

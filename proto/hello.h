@@ -19,6 +19,11 @@
 
 enum ts_stacks { TS_STACKS_DEFAULT, TS_STACKS_NONE, TS_STACKS_SAMPLED, TS_STACKS_ALL };
 
+/* Each time CUPTI is taken out of a process (cuptiFinalize), 0.5 to 0.67 MiB of device memory stay
+ * in the process until it ends (CUPTI 13.0.1 on an H200, also with nothing enabled); so that is
+ * done no more often than this. */
+#define TS_CYCLES_MAX  64
+
 #define TS_BUDGET_NONE UINT32_MAX /* no limit, whatever the daemon's settings say */
 
 /* Whether the library reports calls of hot functions itself (light.h). */
@@ -36,7 +41,7 @@ struct ts_settings {
 	uint32_t flush_ms;   /* how often CUPTI hands over finished records */
 	uint64_t buffer_bytes; /* maximum that CUPTI may hold */
 	uint32_t light;	       /* enum ts_light_mode; a library asks for TS_LIGHT_ALONE only */
-	uint32_t reserved;
+	uint32_t cycles;       /* welcome: how often CUPTI was taken out of the process before */
 };
 
 enum ts_message {
@@ -51,7 +56,7 @@ enum ts_message {
 	TS_MESSAGE_REFUSED = 17, /* with a sentence; do not retry */
 	TS_MESSAGE_SETTINGS = 18,
 	TS_MESSAGE_DETACH = 19, /* stop, give everything back, send GONE and close */
-	TS_MESSAGE_WINDOW = 20, /* record, or take CUPTI out until the next window */
+	TS_MESSAGE_WINDOW = 20, /* record, or stop until the next window */
 	TS_MESSAGE_STACKS = 21, /* struct ts_light_stacks (light.h) */
 	TS_MESSAGE_WALK = 22, /* the kind alone, and the descriptor of a struct ts_walk (walk.h) */
 };
@@ -100,11 +105,19 @@ struct ts_refused {
 	char text[TS_HELLO_TEXT];
 };
 
+enum ts_window_how {
+	TS_WINDOW_OUT,	/* takes CUPTI out: calls cost nothing, but that has an end (TS_CYCLES_MAX)
+			 */
+	TS_WINDOW_OPEN, /* records */
+	TS_WINDOW_REST, /* switches CUPTI off, if it can: calls cost a part of what they do in a
+			   window */
+};
+
 /* From the first one on, windows keep the budget, and no records are left out for it. */
 struct ts_window {
 	uint32_t message; /* TS_MESSAGE_WINDOW */
-	uint32_t open;
-	uint64_t at_ns; /* when to close it, CLOCK_MONOTONIC; soon */
+	uint32_t how;	  /* enum ts_window_how */
+	uint64_t at_ns;	  /* when to close it, CLOCK_MONOTONIC; soon */
 };
 
 /* What the injector passes to the library's entry point, in the process's own memory. */

@@ -31,7 +31,8 @@
 	X(TURNED, "turned_ns")                                                                     \
 	X(BASIS, "measured")                                                                       \
 	X(RECORDS, "records")                                                                      \
-	X(INSIDE, "inside")
+	X(INSIDE, "inside")                                                                        \
+	X(CYCLES, "cycles")
 
 enum field {
 #define X(id, name) FIELD_##id,
@@ -159,6 +160,7 @@ static void take_row(const struct asked *asked, size_t row)
 	part->records = (uint32_t)number_of(asked, row, FIELD_RECORDS);
 	text_of(asked, row, FIELD_BASIS, part->basis);
 	part->inside = number_of(asked, row, FIELD_INSIDE);
+	cost->cycles = number_of(asked, row, FIELD_CYCLES);
 	if (!cost_part_adds(part))
 		return;
 	add_up(cost, part);

@@ -36,6 +36,7 @@ struct cost {
 	int64_t budget, until_ns; /* 0: none */
 	bool setting_known;	  /* of the probes: */
 	int64_t setting;	  /* the budget that `tsctl budget PID default` gives it, 0: none */
+	int64_t cycles;		  /* how often CUPTI was taken out of the process */
 	size_t count;
 	struct cost_part part[COST_PARTS_MAX];
 	struct cost_share sum;

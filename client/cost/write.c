@@ -7,6 +7,7 @@
 #include "client/output/json.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
+#include "proto/hello.h"
 
 #define SHARE_TEXT 64
 
@@ -99,6 +100,19 @@ static void write_part(const struct cost *cost, const struct cost_part *part)
 		puts("    the budget is out of reach: windows come as seldom as they may");
 }
 
+static void write_cycles(const struct cost *cost)
+{
+	if (!cost->cycles)
+		return;
+	printf("  CUPTI was taken out of the process %" PRId64
+	       " times, of at most %d; each time leaves "
+	       "some 0.6 MiB of device memory there until the process ends\n",
+	       cost->cycles, TS_CYCLES_MAX);
+	if (cost->cycles >= TS_CYCLES_MAX)
+		puts("    no window is opened any more where that is the way to close it: with "
+		     "'tsctl budget PID none' all is recorded");
+}
+
 static void write_extras(const struct cost *cost)
 {
 	const struct cost_part *part = cost_find(cost, "thread");
@@ -110,6 +124,7 @@ static void write_extras(const struct cost *cost)
 		printf("  thread of the library: %s of a core, by its own count since recording "
 		       "started\n",
 		       percent(share, part->cpu));
+	write_cycles(cost);
 }
 
 static void write_budget(const struct cost_part *part, const struct foreseen *foreseen)
@@ -257,6 +272,7 @@ void cost_write_json(const struct cost *cost)
 	share_json("", "cost", &cost->sum, true);
 	number_json("budget", cost->budget, cost->budget);
 	number_json("until_ns", cost->until_ns, cost->until_ns);
+	number_json("cycles", cost->cycles, true);
 	fputs(",\"parts\":[", stdout);
 	for (size_t i = 0; i < cost->count; i++) {
 		fputs(i ? "," : "", stdout);

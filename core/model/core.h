@@ -259,6 +259,7 @@ struct core_collect {
 		wall_ns;      /* see struct ts_cost; wall_ns: the time that it covers */
 	uint64_t taken;	      /* records */
 	uint32_t busiest_ppm; /* lately */
+	uint32_t cycles;      /* how often CUPTI was taken out of the process in all */
 };
 
 /* A stack as it was walked, without names. */
@@ -408,6 +409,9 @@ const struct core_process *core_process_by_id(const struct core *core, uint32_t 
 /* A restored process was being recorded when a former daemon ended, and its data is complete up to
  * `since_ns`. What is missing until recording resumes is a loss. */
 int core_restore_collect(struct core *core, uint32_t process, uint64_t since_ns);
+int core_restore_cycles(struct core *core, uint32_t process, uint32_t cycles);
+/* How often CUPTI was taken out of it, in all its recordings. */
+uint32_t core_collect_cycles(const struct core *core, uint32_t pid);
 
 /* What a framework's allocator said last of itself, of blocks that are no events. */
 struct core_sums {

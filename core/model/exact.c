@@ -207,6 +207,7 @@ static void exact_started(struct core *core, struct exact *exact, const struct t
 	exact->row = (struct core_collect){
 		.process = exact->process->row.id,
 		.since_ns = event->start_ns,
+		.cycles = exact->row.cycles,
 	};
 }
 
@@ -220,6 +221,8 @@ static void exact_describe(struct exact *exact, const struct ts_event *event)
 	exact->row.records = collect->records;
 	exact->row.left_out = collect->left_out;
 	exact->row.budget_ppm = collect->budget_ppm;
+	if (collect->cycles > exact->row.cycles)
+		exact->row.cycles = collect->cycles;
 	if (collect->cupti_version)
 		exact->row.cupti_version = collect->cupti_version;
 }
@@ -290,10 +293,8 @@ int exact_cost(struct core *core, struct process *process, const struct ts_event
 int exact_lost(struct core *core, struct process *process, const struct ts_event *event)
 {
 	static const uint8_t reason[] = {
-		[TS_LOST_RING] = LOSS_EXACT_RING,
-		[TS_LOST_CUPTI] = LOSS_CUPTI,
-		[TS_LOST_BUFFERS] = LOSS_BUFFERS,
-		[TS_LOST_UNKNOWN] = LOSS_UNKNOWN_RECORD,
+		[TS_LOST_RING] = LOSS_EXACT_RING, [TS_LOST_CUPTI] = LOSS_CUPTI,
+		[TS_LOST_BUFFERS] = LOSS_BUFFERS, [TS_LOST_UNKNOWN] = LOSS_UNKNOWN_RECORD,
 		[TS_LOST_NAMES] = LOSS_NO_NAME,
 	};
 	uint32_t number = event->lost.reason;
@@ -490,6 +491,24 @@ int exact_restore(struct core *core, struct process *process, uint64_t since_ns)
 		return -ENOMEM;
 	gap_open(&exact->away, since_ns);
 	return 0;
+}
+
+int core_restore_cycles(struct core *core, uint32_t process, uint32_t cycles)
+{
+	struct process *found = process_by_id(core, process);
+	struct exact *exact = found ? exact_get(core, found) : NULL;
+
+	if (!exact)
+		return found ? -ENOMEM : -ENOENT;
+	exact->row.cycles = cycles;
+	return 0;
+}
+
+uint32_t core_collect_cycles(const struct core *core, uint32_t pid)
+{
+	const struct process *process = process_by_pid(core, pid);
+
+	return process && process->exact ? process->exact->row.cycles : 0;
 }
 
 static void exact_check_away(struct core *core, struct exact *exact, uint64_t now_ns)

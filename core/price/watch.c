@@ -462,7 +462,7 @@ static void watch_tick_closed(struct watch *watch, uint64_t now_ns)
 	if (watch->phase == WATCH_GAP) {
 		if (now_ns - watch->last_ns >= (uint64_t)TELL_NS)
 			watch_note_cycle(watch, now_ns, false);
-		if (passed_ns < watch->length_ns)
+		if (passed_ns < watch->length_ns || watch->config.closed)
 			return;
 		if (watch->after)
 			watch_open_window(watch);
@@ -532,6 +532,10 @@ uint64_t watch_rests_until(const struct watch *watch)
 		return watch->foretold ? 0 : watch->since_ns + (uint64_t)WATCH_TURN_MIN_NS;
 	if (watch->phase == WATCH_WHOLE)
 		return UINT64_MAX;
-	return watch->phase == WATCH_GAP && watch->since_ns ? watch->since_ns + watch->length_ns
-							    : 0;
+	if (watch->phase != WATCH_GAP || !watch->since_ns)
+		return 0;
+	/* What is missed is told meanwhile. */
+	if (watch->config.closed)
+		return watch->last_ns + (uint64_t)TELL_NS;
+	return watch->since_ns + watch->length_ns;
 }

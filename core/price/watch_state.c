@@ -7,7 +7,9 @@
 
 #define PAIRS_SOME   3 /* to doubt an estimate that says less */
 #define PACELESS_MAX 3
-#define CYCLE_MAX_NS (120 * NS_PER_S) /* a window comes at least this often */
+/* A window comes at least this often. */
+#define CYCLE_MAX_NS	(120 * NS_PER_S)
+#define CYCLE_MAX_TURNS 120
 
 bool watch_is_paceless(const struct watch *watch)
 {
@@ -75,7 +77,8 @@ double watch_unsure(const struct watch *watch)
 	return (middle->high - middle->low) / 2 / (1 + fmax(middle->ratio, 0));
 }
 
-/* A few hot calls tell little of what one costs: the estimate holds where it is within that. */
+/* What is always paid. A few hot calls tell little of what a cold one costs: the estimate holds
+ * where it is within that. */
 static struct interval watch_cold(const struct watch *watch)
 {
 	const struct interval *middle = &watch->middle;
@@ -88,9 +91,10 @@ static struct interval watch_cold(const struct watch *watch)
 		low = hit_price_ns(watch, middle->low);
 		high = hit_price_ns(watch, middle->high);
 	}
-	return (struct interval){ .ratio = share * fmin(fmax(estimate, low), high),
-				  .low = share * low,
-				  .high = share * high };
+	return (struct interval){ .ratio = share * fmin(fmax(estimate, low), high) +
+					   watch->config.rest,
+				  .low = share * low + watch->config.rest,
+				  .high = share * high + watch->config.rest };
 }
 
 double watch_cold_part(const struct watch *watch)
@@ -122,9 +126,12 @@ uint64_t watch_turn_ns(const struct watch *watch)
 					       : (uint64_t)WATCH_TURN_MIN_NS;
 }
 
+/* Longer windows are as much rarer. */
 double watch_share_min(const struct watch *watch)
 {
-	return (double)(watch->window_ns ? watch->window_ns : watch_turn_ns(watch)) / CYCLE_MAX_NS;
+	double most_ns = fmax(CYCLE_MAX_NS, CYCLE_MAX_TURNS * (double)watch->config.turn_ns);
+
+	return (double)(watch->window_ns ? watch->window_ns : watch_turn_ns(watch)) / most_ns;
 }
 
 struct watch_price watch_price(const struct watch *watch)

@@ -18,6 +18,8 @@ struct watch_config {
 	/* To begin and end a window costs the process something by itself, by estimate this; 0:
 	 * nothing. */
 	uint64_t switch_ns;
+	double rest; /* what the process pays between windows, too; as a share of its time */
+	bool closed; /* no window is opened any more */
 };
 
 /* Calls of a turn. */

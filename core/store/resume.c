@@ -258,6 +258,12 @@ static int read_memory(void *data, sqlite3_stmt *stmt)
 				 });
 }
 
+static int read_cycles(void *data, sqlite3_stmt *stmt)
+{
+	return core_restore_cycles(data, (uint32_t)sqlite3_column_int64(stmt, 0),
+				   (uint32_t)sqlite3_column_int64(stmt, 1));
+}
+
 static const struct {
 	const char *text;
 	int (*row)(void *data, sqlite3_stmt *stmt);
@@ -281,6 +287,7 @@ static const struct {
 	{ "SELECT process, device, kind, live_bytes, live_count, peak_bytes FROM memory"
 	  " WHERE process=?1",
 	  read_memory },
+	{ "SELECT process, cycles FROM collect WHERE process=?1 AND cycles > 0", read_cycles },
 };
 
 int store_resume_state(struct store *store, uint32_t process, struct core *core)

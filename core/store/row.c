@@ -323,6 +323,7 @@ static const struct row_column collect_columns[] = {
 	FIELD(core_collect, wall_ns, REPLACE),
 	FIELD(core_collect, taken, REPLACE),
 	FIELD(core_collect, busiest_ppm, REPLACE),
+	FIELD(core_collect, cycles, REPLACE),
 };
 
 static const struct row_column allocation_columns[] = {

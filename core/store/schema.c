@@ -262,6 +262,8 @@ static const char *const steps[] = {
 	" timed_bytes INTEGER, total_ns INTEGER, min_ns INTEGER, max_ns INTEGER,"
 	" PRIMARY KEY(boot, second, process, communicator, operation, type, reduction, peer, size))"
 	" WITHOUT ROWID;",
+	/* Recordings: how often CUPTI was taken out of the process. */
+	"ALTER TABLE collect ADD COLUMN cycles INTEGER;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

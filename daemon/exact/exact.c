@@ -69,7 +69,8 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	session->connected = true;
 	session->gone = session->failed = session->unloadable = session->answer_due = false;
 	session->records_now = 0;
-	session->recording = session->windows = false;
+	session->recording = session->windows = session->rests = false;
+	session->cycles = core_collect_cycles(exact->parts.core, pid);
 	session->asked_ns = 0;
 	session->note[0] = '\0';
 	session->stage = SESSION_BEGINNING;
@@ -88,6 +89,7 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 	probe_choose_stacks(exact->parts.probe, pid, (enum probe_choice)session->settings.stacks);
 	session_announce(session);
 	*ret_settings = session->settings;
+	ret_settings->cycles = session->cycles;
 	if (session->settings.light == TS_LIGHT_ALONE)
 		uv_timer_stop(&session->timer);
 	else if (session->attach && !session->running)

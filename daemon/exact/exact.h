@@ -85,14 +85,16 @@ bool exact_has(const struct exact *exact, uint32_t pid);
 struct exact_tier {
 	bool carries;	     /* exact_has() */
 	bool recording;	     /* now */
-	bool windows;	     /* its budget is kept by windows */
+	bool windows;	     /* its budget is kept by windows, */
+	bool rests;	     /* in which CUPTI was switched off at the end, not taken out */
+	uint32_t cycles;     /* how often it was taken out so far */
 	bool inside;	     /* its hot calls are reported by the library, */
 	uint64_t walk_ns;    /* which walks the stack of each in that time; 0: it does not */
 	uint32_t budget_ppm; /* 0: none */
 };
 void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret);
 /* Has it recorded from now on, or not after `at_ns` (soon). To be repeated until it is so. */
-void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns);
+void exact_window(struct exact *exact, uint32_t pid, enum ts_window_how how, uint64_t at_ns);
 
 /* Whether the library reports that call, which a probe has seen too. NULL: no. */
 bool exact_covers(struct exact *exact, const struct ts_event *event);

@@ -96,7 +96,8 @@ struct session {
 	char library[TS_HELLO_TEXT]; /* which libcupti, as the library says */
 	char note[TS_HELLO_TEXT];    /* sentences for the user */
 	uint32_t cupti_version, records_now;
-	bool recording, windows; /* see struct exact_tier */
+	bool recording, windows, rests; /* see struct exact_tier */
+	uint32_t cycles;
 	bool asked_open;
 	uint64_t asked_ns; /* to open or close a window, 0: not yet */
 	uint64_t records, lost;

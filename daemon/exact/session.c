@@ -212,6 +212,9 @@ void session_collects(struct session *session, const struct ts_event *event)
 	bool before = session->recording, windows = session->windows;
 
 	session->recording = state < ARRAY_SIZE(on) && on[state];
+	session->cycles = event->collect.cycles;
+	if (state == TS_COLLECT_CLOSED)
+		session->rests = event->collect.windows == TS_WINDOWS_REST;
 	/* If the budget was lifted between two windows, the next one is still to come. */
 	session->windows = exact->config.windows && event->collect.windows &&
 			   (session->settings.budget_ppm || !session->recording);
@@ -220,7 +223,8 @@ void session_collects(struct session *session, const struct ts_event *event)
 				      "cannot be taken out of the process between windows");
 	/* The library knows that it need not leave records out. */
 	if (session->windows && !windows && session->stage != SESSION_LEAVING)
-		inject_window(exact->inject, session->pid, session->recording, 0);
+		inject_window(exact->inject, session->pid,
+			      session->recording ? TS_WINDOW_OPEN : TS_WINDOW_OUT, 0);
 	if (session->recording != before)
 		exact->parts.recording(exact->parts.data, session->pid, session->recording,
 				       event->start_ns);
@@ -236,13 +240,16 @@ void exact_tier(const struct exact *exact, uint32_t pid, struct exact_tier *ret)
 		return;
 	ret->recording = session->recording;
 	ret->windows = session->windows;
+	ret->rests = session->rests;
+	ret->cycles = session->cycles;
 	ret->inside = session->light.stage == LIGHT_ON;
 	ret->walk_ns = light_walk_ns(session);
 	ret->budget_ppm = session->settings.budget_ppm;
 }
 
-void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns)
+void exact_window(struct exact *exact, uint32_t pid, enum ts_window_how how, uint64_t at_ns)
 {
+	bool open = how == TS_WINDOW_OPEN;
 	struct session *session = session_find(exact, pid);
 	uint64_t now_ns = uv_hrtime();
 
@@ -254,7 +261,7 @@ void exact_window(struct exact *exact, uint32_t pid, bool open, uint64_t at_ns)
 	if (session->asked_ns && session->asked_open == open &&
 	    now_ns < session->asked_ns + (uint64_t)WINDOW_NS)
 		return;
-	if (inject_window(exact->inject, pid, open, at_ns) < 0)
+	if (inject_window(exact->inject, pid, how, at_ns) < 0)
 		return;
 	session->asked_open = open;
 	session->asked_ns = now_ns;

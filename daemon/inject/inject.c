@@ -358,11 +358,11 @@ int inject_settings(struct inject *inject, uint32_t pid, const struct ts_setting
 	return peer_say(inject_find(inject, pid), &message, sizeof(message));
 }
 
-int inject_window(struct inject *inject, uint32_t pid, bool open, uint64_t at_ns)
+int inject_window(struct inject *inject, uint32_t pid, enum ts_window_how how, uint64_t at_ns)
 {
 	struct ts_window message = {
 		.message = TS_MESSAGE_WINDOW,
-		.open = open,
+		.how = how,
 		.at_ns = at_ns,
 	};
 

@@ -66,7 +66,7 @@ void inject_close(struct inject *inject, void (*closed)(void *data));
 int inject_adopt(struct inject *inject, int fd, uint32_t pid);
 /* -ENOENT: no library of that process is connected; -EAGAIN: it does not listen now. */
 int inject_settings(struct inject *inject, uint32_t pid, const struct ts_settings *settings);
-int inject_window(struct inject *inject, uint32_t pid, bool open, uint64_t at_ns);
+int inject_window(struct inject *inject, uint32_t pid, enum ts_window_how how, uint64_t at_ns);
 /* `stacks`: enum ts_stacks, and whether it is to answer. */
 int inject_stacks(struct inject *inject, uint32_t pid, uint32_t stacks, uint64_t sample_ns);
 /* What is known of its stacks: a struct ts_walk. */

@@ -18,6 +18,7 @@ struct priced {
 	uint64_t hot_ns; /* the last hot call */
 	bool exact;	 /* records of the exact tier come and go with the links */
 	bool recorded;	 /* they are always there, */
+	bool rest;	 /* CUPTI is to rest between windows: that is cheap enough */
 	bool offered;	 /* to report its hot calls itself, if its budget asks for windows */
 	double kept;	 /* and the library itself keeps this budget, 0: none */
 	/* What a hot call costs that our library in it reports, 0: it reports none; and a walk of
@@ -69,5 +70,9 @@ enum price_part priced_told_part(const struct priced *priced);
 /* Nothing is known of this part any more. */
 void price_report_nothing(struct price *price, const struct priced *priced, enum price_part part);
 void price_report(struct price *price, struct priced *priced, uint64_t now_ns);
+
+/* rest.c */
+#define REST_TURN_NS NS_PER_S /* the shortest window of the exact tier */
+void rest_choose(struct priced *priced, const struct price_tier *tier);
 
 #endif

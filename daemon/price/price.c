@@ -18,8 +18,7 @@
 #define REPORT_NS	NS_PER_S
 #define NODE_STEP_NS	1000
 #define STACKS_STEP_NS	10
-#define NODES_KEPT	0.75 /* of the past */
-#define EXACT_TURN_NS	NS_PER_S
+#define NODES_KEPT	0.75		  /* of the past */
 #define EXACT_SWITCH_NS (50 * NS_PER_MS)  /* for CUPTI to come and go */
 #define CLOSE_AHEAD_NS	(20 * NS_PER_MS)  /* for the library to hear of it in time */
 #define CLOSING_NS	(2 * NS_PER_MS)	  /* that it then needs to stop recording */
@@ -304,7 +303,7 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 		config = (struct watch_config){
 			.budget = priced->exact ? tier->budget : 0,
 			.cold_hit_ns = price->config.hit_ns,
-			.turn_ns = EXACT_TURN_NS,
+			.turn_ns = REST_TURN_NS,
 			.switch_ns = EXACT_SWITCH_NS,
 		};
 	if (tier->inside && !tier->recording)
@@ -326,6 +325,8 @@ static void price_apply(struct price *price, struct priced *priced, const struct
 		config.budget = 0;
 	if (config.budget != now.budget || config.hit_ns != now.hit_ns)
 		watch_configure(&priced->watch, &config);
+	if (priced->exact)
+		rest_choose(priced, tier);
 }
 
 void price_inside(struct price *price, const struct ts_event *event)
@@ -363,7 +364,7 @@ static void price_open(struct price *price, struct priced *priced, bool open, ui
 	if (open && !tally_is_open(&priced->tally))
 		tally_open(&priced->tally, now_ns);
 	if (priced->exact && libraries_hot_state(price->libraries, priced->pid) == HOT_IS_OPEN)
-		price->callbacks.window(price->data, priced->pid, true, 0);
+		price->callbacks.window(price->data, priced->pid, TS_WINDOW_OPEN, 0);
 }
 
 static void price_shut(struct price *price, struct priced *priced, const struct price_tier *tier,
@@ -374,7 +375,9 @@ static void price_shut(struct price *price, struct priced *priced, const struct 
 	else if (tally_is_open(&priced->tally))
 		tally_shut(&priced->tally, now_ns, 0);
 	if (priced->exact && tier->recording)
-		price->callbacks.window(price->data, priced->pid, false, priced->tally.until_ns);
+		price->callbacks.window(price->data, priced->pid,
+					priced->rest ? TS_WINDOW_REST : TS_WINDOW_OUT,
+					priced->tally.until_ns);
 	else
 		libraries_watch(price->libraries, priced->pid, HOT_CLOSED);
 }

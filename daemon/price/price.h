@@ -15,6 +15,7 @@
 #include "core/price/watch.h"
 #include "daemon/probe/libraries.h"
 #include "proto/event.h"
+#include "proto/hello.h"
 
 struct price;
 
@@ -28,7 +29,9 @@ struct price_config {
 struct price_tier {
 	bool exact;	  /* it does, or soon will */
 	bool recording;	  /* now */
-	bool windows;	  /* within a budget, by windows */
+	bool windows;	  /* within a budget, by windows, */
+	bool rests;	  /* between which CUPTI is switched off, but there */
+	uint32_t cycles;  /* how often it was taken out of the process so far */
 	bool inside;	  /* our library in it reports its hot calls, */
 	uint64_t walk_ns; /* and walks the stack of each in that time; 0: it does not */
 	double budget;
@@ -52,7 +55,7 @@ struct price_callbacks {
 	void (*catch_up)(void *data);
 	void (*tier)(void *data, uint32_t pid, struct price_tier *ret);
 	/* Has it record the process from now on, or not after `at_ns`; repeated until it is so. */
-	void (*window)(void *data, uint32_t pid, bool open, uint64_t at_ns);
+	void (*window)(void *data, uint32_t pid, enum ts_window_how how, uint64_t at_ns);
 	/* Hot calls of the process were not watched from `start_ns`, and the cycle of windows that
 	 * goes on since then has come to `end_ns`. */
 	void (*cycle)(void *data, uint32_t pid, enum price_part part,

@@ -22,7 +22,7 @@ void cupti_settings(const struct ts_settings *settings)
 
 void cupti_window(const struct ts_window *window)
 {
-	__atomic_store_n(&counts.open, window->open, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&counts.open, window->how == TS_WINDOW_OPEN, __ATOMIC_SEQ_CST);
 	COUNT(windows);
 }
 

@@ -31,6 +31,7 @@ static void add_exact(struct store *store)
 		.own_ns = SECOND_NS / 50,
 		.busy_ns = SECOND_NS / 10,
 		.wall_ns = SECOND_NS,
+		.cycles = 3,
 	};
 
 	const struct core_process process = {
@@ -134,14 +135,15 @@ static void cost_tells_what_a_figure_rests_on(void **state)
 		"\"budget\":10000,\"until_ns\":null,\"over\":0,\"watched\":1000000,"
 		"\"whole\":3000,\"whole_low\":null,\"whole_high\":null,\"cold\":0,\"cpu\":null,"
 		"\"calls_per_s\":1000,\"hit_ns\":3000,\"turns\":0,\"measured\":\"estimated\","
-		"\"turned_ns\":null,\"records\":null,\"inside\":null}");
-	expect_part(state, QUERY(.name = "cost", .pid = PID + MEASURED),
-		    "\"part\":\"probes\",\"cost\":9000,\"low\":7000,\"high\":11000,"
-		    "\"budget\":null,\"until_ns\":123456789,\"over\":1,\"watched\":50000,"
-		    "\"whole\":180000,\"whole_low\":140000,\"whole_high\":220000,\"cold\":100,"
-		    "\"cpu\":400,\"calls_per_s\":0,\"hit_ns\":null,\"turns\":12,"
-		    "\"measured\":\"in "
-		    "place\",\"turned_ns\":12345678,\"records\":null,\"inside\":null}");
+		"\"turned_ns\":null,\"records\":null,\"inside\":null,\"cycles\":null}");
+	expect_part(
+		state, QUERY(.name = "cost", .pid = PID + MEASURED),
+		"\"part\":\"probes\",\"cost\":9000,\"low\":7000,\"high\":11000,"
+		"\"budget\":null,\"until_ns\":123456789,\"over\":1,\"watched\":50000,"
+		"\"whole\":180000,\"whole_low\":140000,\"whole_high\":220000,\"cold\":100,"
+		"\"cpu\":400,\"calls_per_s\":0,\"hit_ns\":null,\"turns\":12,"
+		"\"measured\":\"in "
+		"place\",\"turned_ns\":12345678,\"records\":null,\"inside\":null,\"cycles\":null}");
 	expect_part(state, QUERY(.name = "cost", .pid = PID + MEASURED), "\"part\":\"part 77\",");
 }
 
@@ -168,7 +170,7 @@ static void stacks_and_the_thread_are_parts_that_do_not_add_up(void **state)
 	expect_part(state, query,
 		    "\"part\":\"exact\",\"cost\":25000,\"low\":20000,\"high\":30000,"
 		    "\"budget\":30000,");
-	expect_part(state, query, "\"turned_ns\":null,\"records\":1,\"inside\":1}");
+	expect_part(state, query, "\"turned_ns\":null,\"records\":1,\"inside\":1,\"cycles\":3}");
 	expect_part(
 		state, query,
 		"\"part\":\"stacks\",\"cost\":8000,\"low\":null,\"high\":null,\"budget\":null,");

@@ -29,6 +29,7 @@
 --   turned_ns   time
 --   records     integer
 --   inside      integer
+--   cycles      integer
 WITH own AS (
 	SELECT process, share(own_ns, wall_ns) AS cpu, records
 	FROM collect
@@ -53,7 +54,8 @@ WITH own AS (
 	WHERE cpu IS NOT NULL
 ) SELECT p.pid, p.comm, part.name, cost, low, high, budget, until_ns, over, watched, whole, whole_low, whole_high, cold,
 	part.cpu, calls_per_s, hit_ns, turns, measured, turned_ns,
-	CASE WHEN part = @PART_EXACT@ THEN own.records END, nullif(p.light, 0)
+	CASE WHEN part = @PART_EXACT@ THEN own.records END, nullif(p.light, 0),
+	nullif((SELECT cycles FROM collect c WHERE c.process = part.process), 0)
 FROM part
 JOIN process p ON p.id = part.process
 LEFT JOIN own ON own.process = part.process

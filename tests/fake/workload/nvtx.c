@@ -18,7 +18,8 @@ static const struct option_row options[] = {
 	{ "threads", "number of threads (2)", OPTION_NUMBER, &settings.threads },
 	{ "ranges", "ranges of each thread (10)", OPTION_NUMBER, &settings.ranges },
 	{ "wide", "one range of each kind with a wide text, too", OPTION_FLAG, &settings.wide },
-	{ "texts", "marks with a different text each, before the rest", OPTION_NUMBER, &settings.texts },
+	{ "texts", "marks with a different text each, before the rest", OPTION_NUMBER,
+	  &settings.texts },
 	{ "first", "a range before the first call of CUDA, too", OPTION_FLAG, &settings.first },
 	{ "hold", "wait for a newline before the end", OPTION_FLAG, &settings.hold },
 };
