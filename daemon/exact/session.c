@@ -200,6 +200,25 @@ void exact_set_budget(struct exact *exact, uint32_t budget_ppm)
 	}
 }
 
+/* What a detach does to the process, and windows where CUPTI does not rest between them. */
+static void session_note_cycles(struct session *session)
+{
+	if (session->cycles >= TS_CYCLES_MAX)
+		session_note(
+			session,
+			"CUPTI was taken out of the process %u times, as often as it may be: it "
+			"stays there after a detach, switched off, where it costs some 1 us a "
+			"launch",
+			session->cycles);
+	else if (session->cycles)
+		session_note(
+			session,
+			"CUPTI was taken out of the process %u times, of at most %d: each time, "
+			"as with a detach, some 0.6 MiB of device memory stay there until the "
+			"process ends",
+			session->cycles, TS_CYCLES_MAX);
+}
+
 void session_collects(struct session *session, const struct ts_event *event)
 {
 	static const bool on[] = {
@@ -221,6 +240,8 @@ void session_collects(struct session *session, const struct ts_event *event)
 	if (session->recording && session->settings.budget_ppm && !session->windows)
 		session_note(session, "To keep the budget, kinds of records are left out: CUPTI "
 				      "cannot be taken out of the process between windows");
+	if (state == TS_COLLECT_STARTED && !session->note[0])
+		session_note_cycles(session);
 	/* The library knows that it need not leave records out. */
 	if (session->windows && !windows && session->stage != SESSION_LEAVING)
 		inject_window(exact->inject, session->pid,

@@ -16,7 +16,9 @@ BUDGET = 0.05
 # What CUPTI costs a call by being there, and a launch by recording it.
 COSTS = "loaded=2000,kernel=20000"
 DEAR = "loaded=2000,kernel=200000"
+FREQUENT = "loaded=1000,kernel=6000"  # for a program that calls so often that CUPTI would not rest
 SECONDS = 24
+KEPT, CYCLES = 512 << 10, 64  # by CUPTI when it is taken out, and how often that is done
 # A gap is as long as the price demands, which is measured too high where the program gets no processor in windows.
 LONGEST_S = 4 * tracesmith.DEADLINE
 
@@ -78,16 +80,23 @@ class ExactBudget(tracesmith.Case):
             return [line for line in file if "tracesmith" in line]
 
     def finish(self, process):
+        """What it says at its end."""
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, out)
+        return json.loads(out.splitlines()[-1])
+
+    def cycles(self, pid):
+        """How often CUPTI was taken out."""
+        rows = self.daemon.sql(f"SELECT c.cycles FROM collect c JOIN process p ON p.id = c.process WHERE p.pid = {pid}")
+        return rows[0]["cycles"] if rows else None
 
     def cost(self, pid):
         return next((row for row in self.daemon.query("cost", "--pid", pid) if row["part"] == "exact"), None)
 
     def test_totals_are_estimates_that_hold(self):
         begin = time.monotonic()
-        process = self.start("steps", "--seconds", 1800, "--calls", 50, "--pause", 2000000, run=True)
+        process = self.start("steps", "--seconds", 1800, "--calls", 100, "--pause", 1000000, run=True, costs=FREQUENT)
         inside, told = [], None
 
         def watch():
@@ -142,6 +151,39 @@ class ExactBudget(tracesmith.Case):
         """The interval is one of 90 %: three times as far is 1 in a million, if the program was as steady as its CPU."""
         self.assertGreater(plus_minus, 0)
         self.assertLess(abs(told - truth), max(3 * plus_minus, 0.05 * truth), f"{row}, truly {truth}")
+
+    def test_between_windows_it_rests_where_that_is_cheap(self):
+        """Which leaves no memory of the device behind, as to take it out does."""
+        process = self.start_loop()
+        for _ in range(4):
+            self.wait_window(process)
+        self.assertEqual(self.cycles(process.pid), 0)
+        self.do("detach", process.pid)
+        self.assertEqual(self.cycles(process.pid), 1)
+        self.assertEqual(self.finish(process)["kept_bytes"], KEPT)
+
+    def test_it_is_not_taken_out_without_end(self):
+        process = self.start("loop", "--seconds", 1800, "--threads", 1, "--pace-ms", 20, costs="loaded=0")
+        for done in range(CYCLES):
+            notes = self.do("attach", process.pid)["notes"]
+            self.assertEqual([str(done) in note for note in notes if "taken out" in note], [True] if done else [])
+            self.assertTrue(self.do("detach", process.pid)["unloaded"])
+            if done == CYCLES // 2:
+                wait_for("the count to be stored", lambda: self.cycles(process.pid) == done + 1)
+                self.daemon.kill()
+                self.daemon.start()
+                wait_for("the program to be known", lambda: self.daemon.known(process.pid))
+        told = self.do("attach", process.pid)
+        self.assertIn("stays", str(told["notes"]))
+        for _ in range(2):
+            told = self.do("detach", process.pid)
+            self.assertFalse(told["unloaded"])
+            self.assertIn("device memory", str(told["notes"]))
+            self.do("attach", process.pid)
+        self.wait_recorded(process)
+        self.assertEqual(self.cycles(process.pid), CYCLES)
+        self.do("detach", process.pid)
+        self.assertEqual(self.finish(process)["kept_bytes"], CYCLES * KEPT)
 
     def test_nothing_is_left_behind(self):
         """Detached or ended, in a window and between two; one forks and loads libraries all the time."""

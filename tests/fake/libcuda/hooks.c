@@ -67,6 +67,12 @@ static uint64_t hooks_object_id(const void *handle)
 	return ((const struct object *)handle)->id;
 }
 
+static void hooks_keep(uint64_t bytes)
+{
+	for (int i = 0; i < driver.devices_count; i++)
+		device_charge(&driver.devices[i], bytes);
+}
+
 static const struct fake_driver hooks_driver = {
 	.size = sizeof(hooks_driver),
 	.set_hooks = hooks_set,
@@ -76,6 +82,7 @@ static const struct fake_driver hooks_driver = {
 	.object_id = hooks_object_id,
 	.books = books_read,
 	.device_pool = pool_get_current,
+	.keep = hooks_keep,
 };
 
 CUresult hooks_export(const void **table, const CUuuid *id)

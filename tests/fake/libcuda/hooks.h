@@ -121,4 +121,6 @@ struct fake_driver {
 	void (*books)(struct fake_books *books);
 	/* As cuDeviceGetMemPool, which would look like a call of the program. */
 	CUresult (*device_pool)(CUmemoryPool *pool, CUdevice device);
+	/* Takes memory of each device, for good. */
+	void (*keep)(uint64_t bytes);
 };

@@ -4,7 +4,8 @@
 
 #include <dlfcn.h>
 
-#define FINALIZE_GRAPHS 24 /* CUPTI 12.6: before, it crashes where graphs were launched */
+#define FINALIZE_GRAPHS 24	    /* CUPTI 12.6: before, it crashes where graphs were launched */
+#define FINALIZE_KEEPS	(512 << 10) /* as the real one, of the memory of a device */
 
 static const struct fake_hooks hooks = {
 	.api_enter = call_enter,
@@ -130,6 +131,7 @@ int cuptiFinalize(void)
 	pthread_mutex_lock(&attach_lock);
 	atomic_store(&cupti.attached, false);
 	cupti.driver->set_hooks(NULL);
+	cupti.driver->keep(FINALIZE_KEEPS);
 	pthread_mutex_unlock(&attach_lock);
 	finalize_disable();
 	worker_stop();

@@ -56,6 +56,7 @@ static uint64_t end_ns;
 static _Atomic bool stop;
 static _Atomic uint64_t signals, forks, loads, blocks, naps, launches, graphs;
 static struct worker *workers;
+static uint64_t used_bytes; /* of the device, before it computes */
 
 /* What a round makes of the sum; the device only carries the numbers. */
 static uint64_t fold(uint64_t sum, const uint32_t *numbers)
@@ -279,6 +280,15 @@ static void *say_progress(void *unused)
 }
 
 /* True: every thread's sum is right. */
+/* Of the device, in all processes. */
+static uint64_t used_now(void)
+{
+	size_t free_bytes, total_bytes;
+
+	TRY(cuMemGetInfo_v2, (&free_bytes, &total_bytes));
+	return total_bytes - free_bytes;
+}
+
 static bool say_result(void)
 {
 	uint64_t rounds = 0, sum = 0;
@@ -291,11 +301,12 @@ static bool say_result(void)
 	}
 	workload_say("{\"pid\":%d,\"threads\":%lu,\"rounds\":%lu,\"launches\":%lu,\"graphs\":%lu,"
 		     "\"checksum\":\"%016lx\",\"right\":%s,\"signals\":%lu,\"forks\":%lu,"
-		     "\"loads\":%lu,\"blocks\":%lu,\"naps\":%lu}\n",
+		     "\"loads\":%lu,\"blocks\":%lu,\"naps\":%lu,\"kept_bytes\":%lu}\n",
 		     (int)getpid(), (unsigned long)settings.threads, (unsigned long)rounds,
 		     (unsigned long)launches, (unsigned long)graphs, (unsigned long)sum,
 		     right ? "true" : "false", (unsigned long)signals, (unsigned long)forks,
-		     (unsigned long)loads, (unsigned long)blocks, (unsigned long)naps);
+		     (unsigned long)loads, (unsigned long)blocks, (unsigned long)naps,
+		     (unsigned long)(used_now() - used_bytes));
 	return right;
 }
 
@@ -320,6 +331,7 @@ int main(int argc, char **argv)
 	TRY(cuModuleLoadData, (&module, image));
 	TRY(cuModuleGetFunction, (&kernel, module, "carry"));
 	end_ns = workload_now() + (uint64_t)(settings.seconds * 1e9);
+	used_bytes = used_now();
 	workload_say("{\"pid\":%d,\"ready\":1}\n", (int)getpid());
 	for (uint64_t i = 0; i < settings.threads; i++)
 		pthread_create(&workers[i].id, NULL, compute, &workers[i]);
