@@ -161,6 +161,14 @@ static void daemon_on_process_gone(void *data, uint32_t pid, uint64_t time_ns)
 	daemon_reach(daemon, now_ns);
 }
 
+static void daemon_on_mapped(void *data, uint32_t pid)
+{
+	struct daemon *daemon = data;
+
+	if (daemon->exact)
+		exact_mapped(daemon->exact, pid);
+}
+
 static void daemon_on_process_executed(void *data, uint32_t pid)
 {
 	struct daemon *daemon = data;
@@ -202,6 +210,7 @@ int daemon_start_maps(struct daemon *daemon)
 		.library_refused = daemon_on_library_refused,
 		.library_gone = daemon_on_library_gone,
 		.process_executed = daemon_on_process_executed,
+		.mapped = daemon_on_mapped,
 		.process_gone = daemon_on_process_gone,
 		.replaced = daemon_on_replaced,
 		.memory = daemon_on_memory,

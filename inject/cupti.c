@@ -244,7 +244,7 @@ static void end(uint64_t limit_ns)
 	yield_give();
 }
 
-/* On the thread of another user of CUPTI, with the lock held. */
+/* On the thread of another user of CUPTI, or before there is one; with the lock held. */
 static void step_aside(const char *who)
 {
 	uint64_t since_ns;
@@ -414,6 +414,7 @@ void cupti_tick(void)
 		try_begin();
 		return;
 	}
+	cupti_modules();
 	yield_watch(&self.cupti, step_aside);
 	if (!yield_lock())
 		return;
@@ -423,6 +424,18 @@ void cupti_tick(void)
 		tick_paused();
 	else if (self.state == OUT)
 		budget_tick(clock_ns(CLOCK_MONOTONIC));
+	yield_unlock();
+}
+
+void cupti_modules(void)
+{
+	char who[TS_HELLO_TEXT / 2];
+
+	if (self.forked || self.state != COLLECTING ||
+	    !yield_expects(&self.cupti, who, sizeof(who)) || !yield_lock())
+		return;
+	yield_expect(clock_ns(CLOCK_MONOTONIC));
+	step_aside(who);
 	yield_unlock();
 }
 

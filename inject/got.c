@@ -1,19 +1,24 @@
 /* Got: walks the relocations of each module for slots that hold the address of a hooked symbol.
  *
- * All work is done inside dl_iterate_phdr(), which keeps modules from disappearing. A slot is
- * restored only while its module is still there and the slot still holds what we wrote. Memory that
- * the loader made read-only is writable only during the write.
+ * All work is done inside dl_iterate_phdr(), which keeps modules from disappearing. A module is in
+ * its list before the loader has filled in its slots, and would add an address to what is written
+ * there then: so slots are redirected when a call of the loader that had begun before has ended. A
+ * slot is restored only while its module is still there and the slot still holds what we wrote.
+ * Memory that the loader made read-only is writable only during the write.
  */
 #include "inject/got.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define SLOTS_MAX 1024
+#define FOUND_MAX 64
 
 #if defined(__x86_64__)
 #define RELOCATION_SLOT	  R_X86_64_JUMP_SLOT
@@ -31,12 +36,23 @@ static struct {
 } slot[SLOTS_MAX];
 static size_t slots;
 static unsigned long long seen_adds;
+static ElfW(Addr) found[FOUND_MAX]; /* modules that were reported; places are used in turn */
+static size_t founds;
 
 struct turn {
 	const struct got_hook *hook;
 	size_t count;
 	const void *except;
+	unsigned long long adds; /* modules loaded so far, when the loader was last known idle */
+	bool late;		 /* another one came since */
 	size_t turned;
+};
+
+struct find {
+	const struct turn *turn;
+	bool again; /* also those that were reported before */
+	char *name;
+	size_t size;
 };
 
 static bool module_holds(const struct dl_phdr_info *info, const void *address)
@@ -139,21 +155,28 @@ static bool dynamic_read(const struct dl_phdr_info *info, struct dynamic *ret)
 	return ret->symbol && ret->text;
 }
 
-static void slot_turn(const struct dl_phdr_info *info, const struct dynamic *dynamic,
-		      const ElfW(Rela) * rela, struct turn *turn)
+/* The hook for what the slot of a relocation leads to; NULL: none, or it leads there already. */
+static void *slot_hook(const struct dl_phdr_info *info, const struct dynamic *dynamic,
+		       const ElfW(Rela) * rela, const struct turn *turn)
 {
 	unsigned type = (unsigned)ELF64_R_TYPE(rela->r_info);
 	void **at = (void **)(info->dlpi_addr + rela->r_offset);
-	void *ours, *was;
+	void *ours;
 
 	if (type != RELOCATION_SLOT && type != RELOCATION_GLOBAL &&
 	    (type != RELOCATION_PLAIN || rela->r_addend))
-		return;
+		return NULL;
 	ours = hook_of(turn, dynamic->text + dynamic->symbol[ELF64_R_SYM(rela->r_info)].st_name);
-	if (!ours || slots == SLOTS_MAX)
-		return;
-	was = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-	if (!was || was == ours || !slot_write(info, at, ours))
+	return ours && __atomic_load_n(at, __ATOMIC_ACQUIRE) != ours ? ours : NULL;
+}
+
+static void slot_turn(const struct dl_phdr_info *info, const ElfW(Rela) * rela, void *ours,
+		      struct turn *turn)
+{
+	void **at = (void **)(info->dlpi_addr + rela->r_offset);
+	void *was = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+
+	if (slots == SLOTS_MAX || !was || !slot_write(info, at, ours))
 		return;
 	slot[slots].at = at;
 	slot[slots].was = was;
@@ -162,19 +185,63 @@ static void slot_turn(const struct dl_phdr_info *info, const struct dynamic *dyn
 	turn->turned++;
 }
 
+/* Another module than ours and that of the hooked functions. */
+static bool module_is_other(const struct dl_phdr_info *info, const struct turn *turn,
+			    struct dynamic *ret)
+{
+	return !module_holds(info, (const void *)got_turn) && !module_holds(info, turn->except) &&
+	       dynamic_read(info, ret);
+}
+
 static int module_turn(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct turn *turn = data;
 	struct dynamic dynamic;
 
-	if (module_holds(info, (const void *)got_turn) || module_holds(info, turn->except) ||
-	    !dynamic_read(info, &dynamic))
+	turn->late = info->dlpi_adds != turn->adds;
+	if (turn->late || !module_is_other(info, turn, &dynamic))
+		return turn->late;
+	for (unsigned which = 0; which < 2; which++)
+		for (size_t i = 0;
+		     dynamic.rela[which] && i < dynamic.bytes[which] / sizeof(ElfW(Rela)); i++) {
+			const ElfW(Rela) *rela = &dynamic.rela[which][i];
+			void *ours = slot_hook(info, &dynamic, rela, turn);
+
+			if (ours)
+				slot_turn(info, rela, ours, turn);
+		}
+	return 0;
+}
+
+static bool found_before(ElfW(Addr) address)
+{
+	for (size_t i = 0; i < FOUND_MAX; i++)
+		if (found[i] == address)
+			return true;
+	found[founds++ % FOUND_MAX] = address;
+	return false;
+}
+
+/* Only reads, so it does not matter whether its slots are filled in. */
+static int module_find(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const struct find *find = data;
+	const char *name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+	struct dynamic dynamic;
+	bool any = false;
+
+	if (!module_is_other(info, find->turn, &dynamic))
 		return 0;
 	for (unsigned which = 0; which < 2; which++)
 		for (size_t i = 0;
-		     dynamic.rela[which] && i < dynamic.bytes[which] / sizeof(ElfW(Rela)); i++)
-			slot_turn(info, &dynamic, &dynamic.rela[which][i], turn);
-	return 0;
+		     !any && dynamic.rela[which] && i < dynamic.bytes[which] / sizeof(ElfW(Rela));
+		     i++)
+			any = slot_hook(info, &dynamic, &dynamic.rela[which][i], find->turn);
+	if (!any || (!find->again && found_before(info->dlpi_addr)))
+		return 0;
+	if (find->size)
+		snprintf(find->name, find->size, "%s", name ? name + 1 : "the program");
+	return 1;
 }
 
 static int adds_of(struct dl_phdr_info *info, size_t size, void *data)
@@ -183,17 +250,39 @@ static int adds_of(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
+/* Waits until another thread's call of the loader has ended. */
+static void loader_pass(void)
+{
+	void *program = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+
+	if (program)
+		dlclose(program);
+}
+
 size_t got_turn(const struct got_hook *hook, size_t count, const void *except)
 {
 	struct turn turn = { .hook = hook, .count = count, .except = except };
-	unsigned long long adds = 0;
+	struct find find = { .turn = &turn, .again = true };
 
-	dl_iterate_phdr(adds_of, &adds);
-	if (adds == seen_adds)
+	dl_iterate_phdr(adds_of, &turn.adds);
+	if (turn.adds == seen_adds)
 		return 0;
-	seen_adds = adds;
-	dl_iterate_phdr(module_turn, &turn);
+	if (dl_iterate_phdr(module_find, &find)) {
+		loader_pass();
+		dl_iterate_phdr(module_turn, &turn);
+	}
+	if (!turn.late)
+		seen_adds = turn.adds;
 	return turn.turned;
+}
+
+bool got_finds(const struct got_hook *hook, size_t count, const void *except, char *name,
+	       size_t size)
+{
+	const struct turn turn = { .hook = hook, .count = count, .except = except };
+	struct find find = { .turn = &turn, .name = name, .size = size };
+
+	return dl_iterate_phdr(module_find, &find);
 }
 
 static int module_is(struct dl_phdr_info *info, size_t size, void *data)
@@ -228,4 +317,6 @@ void got_restore(void)
 	dl_iterate_phdr(module_restore, NULL);
 	slots = 0;
 	seen_adds = 0;
+	founds = 0;
+	memset(found, 0, sizeof(found));
 }

@@ -18,6 +18,10 @@ struct got_hook {
 /* Redirects the hooks in all modules except ours and the one that contains `except`. Does nothing
  * if no module was loaded since the last time. Returns how many slots were redirected. */
 size_t got_turn(const struct got_hook *hook, size_t count, const void *except);
+/* Whether a module has come whose calls are not redirected yet, and which; each is found once. Its
+ * slots may not be filled in yet. */
+bool got_finds(const struct got_hook *hook, size_t count, const void *except, char *name,
+	       size_t size);
 /* Whether a slot was redirected in a module whose file name starts with `prefix`. */
 bool got_is_in(const char *prefix);
 /* Restores all slots. */

@@ -58,6 +58,8 @@ void cupti_window(const struct ts_window *window);
  * budget. */
 #define CUPTI_TICK_MS 100
 void cupti_tick(void);
+/* A module was loaded: another user of CUPTI that it has finds room. */
+void cupti_modules(void);
 /* The daemon is gone: records nothing until cupti_start() is called again. */
 void cupti_suspend(void);
 /* Detach: gives everything back. True: nothing refers to us any more; otherwise `why` says what

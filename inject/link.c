@@ -398,6 +398,11 @@ static enum outcome link_read(void)
 			link_changed(&received.message.welcome.settings);
 		if (kind == TS_MESSAGE_STACKS && received.size >= sizeof(struct ts_light_stacks))
 			link_hooked(&received.message.stacks);
+		if (kind == TS_MESSAGE_MODULES && !self.light) {
+			cupti_enter();
+			cupti_modules();
+			cupti_leave();
+		}
 		if (kind == TS_MESSAGE_WINDOW && received.size >= sizeof(struct ts_window)) {
 			cupti_enter();
 			cupti_window(&received.message.window);

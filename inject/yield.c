@@ -326,6 +326,11 @@ void yield_watch(const struct cupti *cupti, void (*aside)(const char *who))
 	got_turn(hooks, HOOK_COUNT, (const void *)cupti->subscribe);
 }
 
+bool yield_expects(const struct cupti *cupti, char *who, size_t size)
+{
+	return got_finds(hooks, HOOK_COUNT, (const void *)cupti->subscribe, who, size);
+}
+
 bool yield_unwatch(void)
 {
 	struct timespec pause = { .tv_nsec = NS_PER_MS };
@@ -346,6 +351,11 @@ bool yield_unwatch(void)
 bool yield_is_free(uint64_t now_ns)
 {
 	return !other.kinds && (!other.last_ns || now_ns > other.last_ns + QUIET_NS);
+}
+
+void yield_expect(uint64_t now_ns)
+{
+	other.last_ns = now_ns;
 }
 
 void yield_take(void)

@@ -75,6 +75,9 @@ void exact_lighten(struct exact *exact, uint32_t pid, uint64_t started_ticks, ui
 /* Removes what a daemon that was killed has left in the process, if nobody attaches to it. */
 void exact_tidy(struct exact *exact, uint32_t pid);
 
+/* It has mapped more code, perhaps of another user of CUPTI. */
+void exact_mapped(struct exact *exact, uint32_t pid);
+
 /* The process has ended, or runs another program. */
 void exact_over(struct exact *exact, uint32_t pid);
 

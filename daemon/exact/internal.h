@@ -99,7 +99,8 @@ struct session {
 	bool recording, windows, rests; /* see struct exact_tier */
 	uint32_t cycles;
 	bool asked_open;
-	uint64_t asked_ns; /* to open or close a window, 0: not yet */
+	uint64_t asked_ns;  /* to open or close a window, 0: not yet */
+	uint64_t mapped_ms; /* when it was last told of a mapping, on the loop's clock */
 	uint64_t records, lost;
 	uv_timer_t timer;
 

@@ -288,6 +288,18 @@ void exact_window(struct exact *exact, uint32_t pid, enum ts_window_how how, uin
 	session->asked_ns = now_ns;
 }
 
+/* Mappings are heard of in batches, and the library looks at all modules: once a batch will do. */
+void exact_mapped(struct exact *exact, uint32_t pid)
+{
+	struct session *session = session_find(exact, pid);
+
+	if (!session || !session->recording || session->stage != SESSION_COLLECTING ||
+	    session->mapped_ms == uv_now(exact->loop))
+		return;
+	session->mapped_ms = uv_now(exact->loop);
+	inject_modules(exact->inject, pid);
+}
+
 static void session_on_timer(uv_timer_t *timer)
 {
 	struct session *session = timer->data;

@@ -371,6 +371,15 @@ int inject_window(struct inject *inject, uint32_t pid, enum ts_window_how how, u
 	return peer_say(inject_find(inject, pid), &message, sizeof(message));
 }
 
+int inject_modules(struct inject *inject, uint32_t pid)
+{
+	const uint32_t kind = TS_MESSAGE_MODULES;
+
+	if (!inject_has(inject, pid))
+		return -ENOENT;
+	return peer_say(inject_find(inject, pid), &kind, sizeof(kind));
+}
+
 int inject_walk(struct inject *inject, uint32_t pid, int fd)
 {
 	const uint32_t kind = TS_MESSAGE_WALK;

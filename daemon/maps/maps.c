@@ -48,6 +48,8 @@ static void on_mmap(struct maps *maps, const struct maps_record *record)
 
 	if (record->inode)
 		maps_history_add(&maps->history, record);
+	if (record->inode && maps->callbacks.mapped)
+		maps->callbacks.mapped(maps->data, record->pid);
 	if (process) {
 		bool clashes = maps_image_clashes(process->image, record->start, record->end,
 						  record->offset, record->inode) ||

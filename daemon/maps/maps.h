@@ -62,6 +62,8 @@ struct maps_callbacks {
 	void (*library_gone)(void *data, struct maps_file *file);
 	/* It runs another program now; may be NULL. */
 	void (*process_executed)(void *data, uint32_t pid);
+	/* A process maps an executable file, of whatever kind; may be NULL. */
+	void (*mapped)(void *data, uint32_t pid);
 	/* A followed process maps an executable file, or memory, where another one was; may be
 	 * NULL. */
 	void (*replaced)(void *data, const struct maps_replaced *replaced);

@@ -407,6 +407,18 @@ class Exact(tracesmith.Case):
         wait_for("kernels", lambda: self.exact(process.pid, "count(*) AS n", f"gpu_start_ns > {begin}")[0]["n"] > 20)
         wait_for("the gap", lambda: "paused" in self.daemon.answer("kernels", "--pid", process.pid)["loss"])
 
+    def test_a_module_that_may_profile_is_loaded(self):
+        """That it imports CUPTI is enough for us to make room, before its first call, for a moment."""
+        process = self.start("profiler_late", -1, "--signals")
+        wait_for("it to be recorded", lambda: self.tier(process.pid) == "exact")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        wait_for("the pause", lambda: "paused" in self.daemon.answer("kernels", "--pid", process.pid)["loss"])
+        self.wait_exact(process.pid)
+        self.assertEqual(self.profile(process, "start")["result"], 0)
+        told = self.profile(process, "stop")
+        self.assertEqual((told["kernels"], told["strangers"]), (told["launched"], 0), told)
+
     def profile(self, process, what):
         """Lets its profiler start or stop; what it says of that."""
         process.send_signal({"start": signal.SIGUSR1, "stop": signal.SIGUSR2}[what])

@@ -217,6 +217,11 @@ int inject_window(struct inject *inject, uint32_t pid, enum ts_window_how how, u
 	return connected ? 0 : -ENOENT;
 }
 
+int inject_modules(struct inject *inject, uint32_t pid)
+{
+	return 0;
+}
+
 int inject_stacks(struct inject *inject, uint32_t pid, uint32_t stacks, uint64_t sample_ns)
 {
 	return connected ? 0 : -ENOENT;
