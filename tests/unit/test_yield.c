@@ -2,12 +2,16 @@
 #include "cupti_fixture.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
 
 #include "core/base/clock.h"
 #include "inject/got.h"
 #include "inject/launcher.h"
 #include "inject/yield.h"
 #include "tests/unit/yield_cupti.h"
+#include "tests/unit/yield_slow.h"
 
 #define QUIET_NS 400000000ull
 
@@ -136,6 +140,98 @@ static void module_that_comes_later_is_seen_in_the_next_look(void **state)
 	assert_int_equal(aside_count, 1);
 }
 
+static void a_module_that_may_use_cupti_is_expected_once(void **state)
+{
+	char who[64] = "";
+
+	assert_false(yield_expects(&world.cupti, who, sizeof(who)));
+	dlclose(world.user);
+	load_user();
+	assert_true(yield_expects(&world.cupti, who, sizeof(who)));
+	assert_non_null(strstr(who, "yield_user"));
+	assert_false(yield_expects(&world.cupti, who, sizeof(who)));
+	assert_true(yield_lock());
+	yield_expect(clock_ns(CLOCK_MONOTONIC));
+	yield_unlock();
+	assert_false(is_free());
+	assert_true(is_free_later());
+}
+
+static sem_t slow_is_there;
+
+static void *load_slow(void *unused)
+{
+	return dlopen(YIELD_SLOW, RTLD_LAZY | RTLD_LOCAL);
+}
+
+static int slow_calls;
+
+static int slow_called(unsigned kind)
+{
+	slow_calls++;
+	return 0;
+}
+
+static void turn_slow(void)
+{
+	const struct got_hook hook = { "cuptiActivityEnable", (void *)slow_called };
+
+	got_turn(&hook, 1, (const void *)world.cupti.subscribe);
+}
+
+/* A thread that is made while the loader is at work would wait for it. */
+static void *watch_slow(void *done)
+{
+	char who[64];
+
+	sem_wait(&slow_is_there);
+	/* It is in the list already. */
+	assert_true(yield_expects(&world.cupti, who, sizeof(who)));
+	turn_slow();
+	__atomic_store_n((int *)done, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void slots_that_are_not_filled_in_yet_are_left_alone(void **state)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	pthread_t loader, watcher;
+	int there[2], go_on[2], done = 0;
+	int (*start)(void);
+	void *slow = NULL;
+	char byte = 0;
+
+	assert_true(yield_unwatch());
+	assert_int_equal(pipe(there) | pipe(go_on), 0);
+	assert_int_equal(dup2(there[1], YIELD_SLOW_IS_THERE), YIELD_SLOW_IS_THERE);
+	assert_int_equal(dup2(go_on[0], YIELD_SLOW_MAY_GO_ON), YIELD_SLOW_MAY_GO_ON);
+	sem_init(&slow_is_there, 0, 0);
+	assert_int_equal(pthread_create(&watcher, NULL, watch_slow, &done), 0);
+	assert_int_equal(pthread_create(&loader, NULL, load_slow, NULL), 0);
+	assert_int_equal(read(there[0], &byte, 1), 1);
+	sem_post(&slow_is_there);
+	/* It waits for the loader, or has done something wrong at once. */
+	for (int ms = 0; ms < 200 && !__atomic_load_n(&done, __ATOMIC_ACQUIRE); ms++)
+		nanosleep(&pause, NULL);
+	assert_int_equal(write(go_on[1], &byte, 1), 1);
+	pthread_join(loader, &slow);
+	pthread_join(watcher, NULL);
+	assert_non_null(slow);
+	/* One that came in between is seen in the next look. */
+	turn_slow();
+	*(void **)&start = dlsym(slow, "slow_start");
+	assert_int_equal(start(), 0);
+	assert_int_equal(slow_calls, 1);
+	got_restore();
+	for (int i = 0; i < 2; i++) {
+		close(there[i]);
+		close(go_on[i]);
+	}
+	close(YIELD_SLOW_IS_THERE);
+	close(YIELD_SLOW_MAY_GO_ON);
+	dlclose(slow);
+}
+
 static void we_leave_before_his_first_call_arrives(void **state)
 {
 	uint64_t before_ns;
@@ -237,6 +333,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(slots_are_turned_and_turned_back),
 		TEST(module_that_comes_later_is_seen_in_the_next_look),
+		TEST(a_module_that_may_use_cupti_is_expected_once),
+		TEST(slots_that_are_not_filled_in_yet_are_left_alone),
 		TEST(we_leave_before_his_first_call_arrives),
 		TEST(while_he_records_cupti_is_never_free),
 		TEST(what_he_holds_idly_is_put_away_and_given_back),
