@@ -2,9 +2,9 @@
  *
  * All work is done inside dl_iterate_phdr(), which keeps modules from disappearing. A module is in
  * its list before the loader has filled in its slots, and would add an address to what is written
- * there then: so slots are redirected when a call of the loader that had begun before has ended. A
- * slot is restored only while its module is still there and the slot still holds what we wrote.
- * Memory that the loader made read-only is writable only during the write.
+ * there then: so slots are redirected when a call of the loader that was under way before has
+ * ended. A slot is restored only while its module is still there and the slot still holds what we
+ * wrote. Memory that the loader made read-only is writable only during the write.
  */
 #include "inject/got.h"
 
@@ -36,7 +36,7 @@ static struct {
 } slot[SLOTS_MAX];
 static size_t slots;
 static unsigned long long seen_adds;
-static ElfW(Addr) found[FOUND_MAX]; /* modules that were reported; places are used in turn */
+static uintptr_t found[FOUND_MAX]; /* modules that were reported; places are used in turn */
 static size_t founds;
 
 struct turn {
@@ -204,16 +204,15 @@ static int module_turn(struct dl_phdr_info *info, size_t size, void *data)
 	for (unsigned which = 0; which < 2; which++)
 		for (size_t i = 0;
 		     dynamic.rela[which] && i < dynamic.bytes[which] / sizeof(ElfW(Rela)); i++) {
-			const ElfW(Rela) *rela = &dynamic.rela[which][i];
-			void *ours = slot_hook(info, &dynamic, rela, turn);
+			void *ours = slot_hook(info, &dynamic, &dynamic.rela[which][i], turn);
 
 			if (ours)
-				slot_turn(info, rela, ours, turn);
+				slot_turn(info, &dynamic.rela[which][i], ours, turn);
 		}
 	return 0;
 }
 
-static bool found_before(ElfW(Addr) address)
+static bool found_before(uintptr_t address)
 {
 	for (size_t i = 0; i < FOUND_MAX; i++)
 		if (found[i] == address)

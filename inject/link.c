@@ -398,16 +398,12 @@ static enum outcome link_read(void)
 			link_changed(&received.message.welcome.settings);
 		if (kind == TS_MESSAGE_STACKS && received.size >= sizeof(struct ts_light_stacks))
 			link_hooked(&received.message.stacks);
-		if (kind == TS_MESSAGE_MODULES && !self.light) {
-			cupti_enter();
+		cupti_enter();
+		if (kind == TS_MESSAGE_MODULES && !self.light)
 			cupti_modules();
-			cupti_leave();
-		}
-		if (kind == TS_MESSAGE_WINDOW && received.size >= sizeof(struct ts_window)) {
-			cupti_enter();
+		if (kind == TS_MESSAGE_WINDOW && received.size >= sizeof(struct ts_window))
 			cupti_window(&received.message.window);
-			cupti_leave();
-		}
+		cupti_leave();
 	}
 	return r == -EAGAIN ? OUTCOME_NO_DAEMON : OUTCOME_DAEMON_GONE;
 }

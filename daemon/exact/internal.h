@@ -100,7 +100,7 @@ struct session {
 	uint32_t cycles;
 	bool asked_open;
 	uint64_t asked_ns;  /* to open or close a window, 0: not yet */
-	uint64_t mapped_ms; /* when it was last told of a mapping, on the loop's clock */
+	uint64_t mapped_ms; /* when a mapping was last passed on, on the loop's clock */
 	uint64_t records, lost;
 	uv_timer_t timer;
 
