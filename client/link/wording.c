@@ -94,6 +94,10 @@ static const struct wording wordings[] = {
 	[REASON(NONE_GROWS)] = { .text = "Nothing[ in process {2}] leaks or grows; live "
 					 "allocations: "
 					 "{1}, see --all" },
+	[REASON(RETURNS_UNSEEN)] = { .text = "This is not known[ of process {1}]: calls were seen "
+					     "at their start only; 'tsctl status' says why",
+				     .recording = "This is not known[ of process {1}]: calls were "
+						  "seen at their start only" },
 	[REASON(ALL_YOUNG)] = { .text = "No live allocation[ of process {3}] is at least {1} old; "
 					"younger ones: {2}; see --min-age" },
 

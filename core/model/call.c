@@ -28,8 +28,9 @@ struct effect_row {
 	bool names_place; /* needs the device, or that there is none */
 	bool in_pool;	  /* `handle` is a memory pool, which belongs to a device */
 	bool even_failed;
-	bool in_graph; /* in a captured stream it waits for the launch of the graph */
-	bool waits;    /* the thread waits for the device */
+	bool in_graph;	/* in a captured stream it waits for the launch of the graph */
+	bool waits;	/* the thread waits for the device */
+	bool at_return; /* only then it is known what the call has made, or that it has waited */
 };
 
 void call_shows_size(struct call *call, uint64_t bytes)
@@ -62,42 +63,58 @@ static const struct effect_row effect_table[] = {
 	[EFFECT_NONE] = { .apply = NULL },
 	[EFFECT_SUBMIT] = { .apply = timeline_submit, .on_stream = true },
 	[EFFECT_SUBMIT_WAIT] = { .apply = timeline_submit_wait, .on_stream = true, .waits = true },
-	[EFFECT_ALLOC] = { .apply = memory_alloc, .in_pool = true, .in_graph = true },
+	[EFFECT_ALLOC] = { .apply = memory_alloc,
+			   .in_pool = true,
+			   .in_graph = true,
+			   .at_return = true },
 	[EFFECT_FREE] = { .apply = memory_free, .in_graph = true },
-	[EFFECT_SYNC_STREAM] = { .apply = timeline_sync_stream, .on_stream = true, .waits = true },
-	[EFFECT_SYNC_CONTEXT] = { .apply = timeline_sync_context, .waits = true },
-	[EFFECT_SYNC_EVENT] = { .apply = timeline_sync_event, .waits = true },
+	[EFFECT_SYNC_STREAM] = { .apply = timeline_sync_stream,
+				 .on_stream = true,
+				 .waits = true,
+				 .at_return = true },
+	[EFFECT_SYNC_CONTEXT] = { .apply = timeline_sync_context,
+				  .waits = true,
+				  .at_return = true },
+	[EFFECT_SYNC_EVENT] = { .apply = timeline_sync_event, .waits = true, .at_return = true },
 	[EFFECT_EVENT_RECORD] = { .apply = gpu_event_record, .on_stream = true },
 	[EFFECT_EVENT_DESTROY] = { .apply = gpu_event_destroy },
 	[EFFECT_STREAM_WAIT] = { .apply = timeline_stream_wait, .on_stream = true },
-	[EFFECT_STREAM_CREATE] = { .apply = stream_create, .makes_stream = true },
+	[EFFECT_STREAM_CREATE] = { .apply = stream_create,
+				   .makes_stream = true,
+				   .at_return = true },
 	[EFFECT_STREAM_DESTROY] = { .apply = stream_destroy, .on_stream = true },
 	[EFFECT_CAPTURE_BEGIN] = { .apply = stream_capture_begin, .on_stream = true },
 	[EFFECT_CAPTURE_END] = { .apply = stream_capture_end,
 				 .on_stream = true,
 				 .even_failed = true },
-	[EFFECT_CONTEXT_CREATE] = { .apply = context_create, .names_device = true },
-	[EFFECT_CONTEXT_RETAIN] = { .apply = context_retain, .names_device = true },
+	[EFFECT_CONTEXT_CREATE] = { .apply = context_create,
+				    .names_device = true,
+				    .at_return = true },
+	[EFFECT_CONTEXT_RETAIN] = { .apply = context_retain,
+				    .names_device = true,
+				    .at_return = true },
 	[EFFECT_CONTEXT_SET] = { .apply = context_set },
 	[EFFECT_CONTEXT_PUSH] = { .apply = context_push },
 	[EFFECT_CONTEXT_POP] = { .apply = context_pop },
 	[EFFECT_CONTEXT_DESTROY] = { .apply = context_destroy },
 	[EFFECT_PRIMARY_RESET] = { .apply = context_reset_primary, .names_device = true },
-	[EFFECT_INIT] = { .apply = process_initialized },
+	[EFFECT_INIT] = { .apply = process_initialized, .at_return = true },
 	[EFFECT_PRIMARY_RELEASE] = { .apply = context_release, .names_device = true },
-	[EFFECT_CONTEXT_KNOWN] = { .apply = context_known },
-	[EFFECT_ALLOC_ON] = { .apply = memory_alloc, .names_place = true },
-	[EFFECT_IMPORT] = { .apply = memory_import, .in_pool = true },
+	[EFFECT_CONTEXT_KNOWN] = { .apply = context_known, .at_return = true },
+	[EFFECT_ALLOC_ON] = { .apply = memory_alloc, .names_place = true, .at_return = true },
+	[EFFECT_IMPORT] = { .apply = memory_import, .in_pool = true, .at_return = true },
 	[EFFECT_MAP] = { .apply = mapping_map },
 	[EFFECT_UNMAP] = { .apply = mapping_unmap },
-	[EFFECT_HANDLE_RETAIN] = { .apply = mapping_retain },
-	[EFFECT_POOL_KNOWN] = { .apply = mempool_known, .names_place = true },
+	[EFFECT_HANDLE_RETAIN] = { .apply = mapping_retain, .at_return = true },
+	[EFFECT_POOL_KNOWN] = { .apply = mempool_known, .names_place = true, .at_return = true },
 	[EFFECT_POOL_DESTROY] = { .apply = mempool_destroy },
-	[EFFECT_EVENT_CREATE] = { .apply = gpu_event_create },
+	[EFFECT_EVENT_CREATE] = { .apply = gpu_event_create, .at_return = true },
 	[EFFECT_TENSOR] = { .apply = mempool_tensor },
 	[EFFECT_OOM] = { .apply = oom_reported },
-	[EFFECT_ROOM] = { .apply = oom_room },
-	[EFFECT_DEVICE_SIZE] = { .apply = call_device_size, .names_device = true },
+	[EFFECT_ROOM] = { .apply = oom_room, .at_return = true },
+	[EFFECT_DEVICE_SIZE] = { .apply = call_device_size,
+				 .names_device = true,
+				 .at_return = true },
 	[EFFECT_REQUESTED] = { .apply = NULL },
 	[EFFECT_COLLECTIVE] = { .apply = NULL }, /* and those of NCCL before it */
 };
@@ -235,6 +252,25 @@ static void call_learn(struct call *call, const struct function *function)
 				      context_device(event->api.device));
 }
 
+/* Streams and contexts that are not known may be valid from now on. */
+static void call_without_return(struct call *call, const struct effect_row *effect)
+{
+	bool unknown = effect->at_return && !effect->waits;
+
+	loss_count(call->core, call->process, unknown ? LOSS_NO_EFFECT : LOSS_NO_RETURN);
+	call->process->unreturned |= unknown;
+}
+
+/* A thread that ended inside a call does not show what the call did. */
+static bool call_has_effect(const struct call *call, const struct effect_row *effect)
+{
+	const struct ts_event *event = call->event;
+
+	return effect->apply && !(event->flags & TS_EVENT_UNFINISHED) &&
+	       (!effect->at_return || event->flags & TS_EVENT_RETURNED) &&
+	       (!call->op->result || effect->even_failed);
+}
+
 static bool call_breaks_capture(const struct call *call)
 {
 	return call->stream && call->op->result >= ERROR_CAPTURE_UNSUPPORTED &&
@@ -272,10 +308,10 @@ int call_ingest(struct core *core, struct process *process, const struct ts_even
 		stream_break_capture(call.stream);
 	if (effect->in_graph && !op.result && call.stream && call.stream->capture)
 		op.flags |= OP_CAPTURED;
-	/* A thread that ended inside a call does not show what the call did. */
-	else if (effect->apply && !(event->flags & TS_EVENT_UNFINISHED) &&
-		 (!op.result || effect->even_failed))
+	else if (call_has_effect(&call, effect))
 		effect->apply(&call);
+	if (call_is_at_entry(event, function))
+		call_without_return(&call, effect);
 	oom_look(&call);
 	if (call_is_memory(&op))
 		op.live_bytes = account_live_bytes(&process->accounts, op.device, op.detail);

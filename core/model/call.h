@@ -34,6 +34,13 @@ static inline int16_t call_framework_device(const struct ts_event *event)
 	return context_device((uint8_t)(event->api.device >> 8));
 }
 
+/* A call whose return is not probed, against what its function says: by the settings, or as the
+ * kernel would harm the program. */
+static inline bool call_is_at_entry(const struct ts_event *event, const struct function *function)
+{
+	return function->returns && !(event->flags & (TS_EVENT_RETURNED | TS_EVENT_UNFINISHED));
+}
+
 /* A copy or set of zero bytes: no work for the device. */
 bool call_does_nothing(const struct op *op, const struct function *function);
 

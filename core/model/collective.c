@@ -14,6 +14,7 @@
 #include "core/base/array.h"
 #include "core/base/bytes.h"
 #include "core/base/time.h"
+#include "core/model/call.h"
 #include "core/model/model.h"
 
 /* Of a call: more than any memory has. */
@@ -477,6 +478,8 @@ static int collective_called(struct core *core, struct process *process,
 int collective_ingest(struct core *core, struct process *process, const struct ts_event *event,
 		      const struct function *function)
 {
+	if (call_is_at_entry(event, function))
+		loss_count(core, process, LOSS_NO_EFFECT);
 	switch (function->effect) {
 	case EFFECT_GROUP_START:
 		group_started(core, process, event->tid);

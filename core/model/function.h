@@ -195,6 +195,7 @@ struct function {
 			     range enum ts_range_part, or a type of device */
 	bool graph;	  /* for OP_LAUNCH: a graph, so many works at once */
 	bool hot;	  /* called all the time, and watched in windows if that is too expensive */
+	bool returns;	  /* a call is reported when it returns, if the settings let it be */
 	uint8_t sizes;	  /* which of bytes, height and depth the call gives */
 	uint16_t activity[2]; /* CUPTI's numbers of it and of its per-thread form, 0: none */
 };

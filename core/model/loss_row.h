@@ -89,13 +89,17 @@
 	X(43, GAP_RANGE, PERIOD, QUIET, "gap", "gap-range",                                        \
 	  "periods while the library of ranges had no probes yet")                                 \
 	X(44, NO_NAME, NOTE, QUIET, "record", "no-name",                                           \
-	  "exact records without a name, as there were too many different ones")
+	  "exact records without a name, as there were too many different ones")                   \
+	X(45, NO_RETURN, NOTE, QUIET, "call", "no-return",                                         \
+	  "calls seen at their start only: without result and duration")                           \
+	X(46, NO_EFFECT, MISSING, QUIET, "call", "no-effect",                                      \
+	  "calls of which it is not known what they made, as they were seen at their start only")
 
 enum loss_reason {
 #define X(number, identifier, counts, alarm, noun, name, text) LOSS_##identifier = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 44,
+		LOSS_REASON_MAX = 46,
 };
 
 enum loss_counts { LOSS_COUNTS_MISSING, LOSS_COUNTS_PERIOD, LOSS_COUNTS_NOTE };

@@ -397,7 +397,8 @@ void oom_look(struct call *call)
 
 	if (op->result == OOM_RESULT)
 		oom_failed(call);
-	else if (!op->result && !list_empty(&call->core->ooms) && oom_is_alloc(op))
+	else if (!op->result && op->flags & OP_RETURNED && !list_empty(&call->core->ooms) &&
+		 oom_is_alloc(op))
 		oom_recovered(call);
 }
 

@@ -233,7 +233,7 @@ void process_initialized(struct call *call)
  * it. */
 bool process_is_whole(const struct process *process)
 {
-	return process->init_ns && process->init_ns <= process->used_ns;
+	return process->init_ns && process->init_ns <= process->used_ns && !process->unreturned;
 }
 
 static void process_free_context(struct process *process, struct context *context)

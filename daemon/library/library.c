@@ -138,6 +138,7 @@ struct function_table library_functions(void)
 			function[from->number] = from->model;
 			function[from->number].sizes = size_count(from);
 			function[from->number].hot = library_is_hot(from);
+			function[from->number].returns = from->flags & PROBE_RETURN;
 			if (from->number >= count)
 				count = from->number + 1;
 		}

@@ -160,7 +160,7 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 	const uint64_t times = pools | BIT(RATE_LIMIT) | BIT(UNTIMED) | BIT(NO_CALL) |
 			       BIT(NO_RECORD) | BIT(BEFORE) | BIT(NO_NAME);
 	const uint64_t stacks = BIT(STACK) | BIT(STACK_CUT) | BIT(MAPPING);
-	const uint64_t hot = BIT(WINDOWS) | BIT(LEFT_OUT_HOT);
+	const uint64_t hot = BIT(WINDOWS) | BIT(LEFT_OUT_HOT) | BIT(NO_RETURN) | BIT(NO_EFFECT);
 	struct fixture *fixture = *state;
 
 	for (int reason = 1; reason <= LOSS_REASON_MAX; reason++)
@@ -171,7 +171,7 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 		    all | BIT(RATE_LIMIT) | stacks | BIT(STACK_SAMPLED) | hot);
 	expect_loss(state, QUERY(.name = "leaks"),
 		    all | BIT(UNKNOWN_FREE) | BIT(TENSORS) | BIT(TENSOR_MISMATCH) | BIT(GAP_TORCH) |
-			    stacks);
+			    BIT(NO_EFFECT) | stacks);
 	expect_loss(state, QUERY(.name = "pools"), pools);
 	expect_loss(state, QUERY(.name = "kernels"), times);
 	expect_loss(state, QUERY(.name = "collectives"), times | hot | BIT(GAP_NCCL));

@@ -3,7 +3,7 @@
 -- options: pid window by-place
 -- window: 3600 s
 -- limit: 1000
--- about: calls stacks
+-- about: calls results stacks
 -- nothing: No call failed
 -- search: fn
 -- columns:

@@ -83,6 +83,8 @@ static const struct meaning meanings[] = {
 				   "younger ones: {2}" },
 	[REASON(NONE_GROWS)] = { 0,
 				 "Nothing[ in process {2}] leaks or grows; live allocations: {1}" },
+	[REASON(RETURNS_UNSEEN)] = { 0, "This is not known[ of process {1}]: calls were seen "
+					"at their start only" },
 	[REASON(NOTHING)] = { 0, "{1}[ in process {2}][ on device {3}][ on stream {4}]"
 				 "[ in the last {5}]" },
 	[REASON(NOTHING_IN_WINDOW)] = { 0, "{1}[ in process {2}][ on device {3}]"

@@ -63,6 +63,7 @@ enum query_about {
 	ABOUT_ALL = (1 << 10) - 1,
 	ABOUT_LOSS = 1 << 10,	   /* what was lost, even if it affects no answer */
 	ABOUT_PROCESSES = 1 << 11, /* which there are */
+	ABOUT_RESULTS = 1 << 12,   /* what calls returned */
 };
 
 struct query_column {

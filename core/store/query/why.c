@@ -8,6 +8,7 @@
 
 #include "core/base/array.h"
 #include "core/base/units.h"
+#include "core/model/loss_row.h"
 #include "core/store/query/phrase.h"
 #include "core/store/sql.h"
 #include "proto/event.h"
@@ -30,7 +31,9 @@
 	" (SELECT count(*) FROM allocation WHERE process IN (SELECT id FROM s WHERE runs)" \
 	" AND kind IN (SELECT id FROM memory_kind WHERE counts)" \
 	" AND (:device IS NULL OR device = :device))," \
-	" EXISTS (SELECT 1 FROM growth WHERE process IN (SELECT id FROM s WHERE runs))" \
+	" EXISTS (SELECT 1 FROM growth WHERE process IN (SELECT id FROM s WHERE runs))," \
+	" EXISTS (SELECT 1 FROM loss WHERE process IN (SELECT id FROM s)" \
+	" AND " IN_TIME("start_ns", "end_ns") " AND :unseen >> reason & 1)" \
 	" FROM s"
 /* clang-format on */
 
@@ -45,15 +48,28 @@ struct why {
 	int64_t ever_exact;
 	int64_t first_ns, live;
 	int64_t judged; /* what becomes of memory is known */
+	int64_t unseen; /* of some calls the return, which would tell */
 };
+
+/* Losses without which there might be rows. */
+static int64_t unseen_reasons(uint32_t about)
+{
+	int64_t reasons = 0;
+
+	if (about & (ABOUT_MEMORY | ABOUT_COLLECTIVES | ABOUT_RESULTS))
+		reasons |= INT64_C(1) << LOSS_NO_EFFECT;
+	if (about & ABOUT_RESULTS)
+		reasons |= INT64_C(1) << LOSS_NO_RETURN;
+	return reasons;
+}
 
 static int look(struct why *why)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
 	const struct answer_window *window = &why->answer->window;
-	int64_t *const fact[] = { &why->lived,	  &why->runs,	&why->exact,
-				  &why->recorded, &why->paused, &why->ever_exact,
-				  &why->first_ns, &why->live,	&why->judged };
+	int64_t *const fact[] = { &why->lived,	&why->runs,	  &why->exact,	  &why->recorded,
+				  &why->paused, &why->ever_exact, &why->first_ns, &why->live,
+				  &why->judged, &why->unseen };
 	int r = answer_prepare(why->answer, FACTS_SQL, &stmt);
 
 	if (r < 0)
@@ -65,6 +81,7 @@ static int look(struct why *why)
 	answer_bind_text(stmt, ":user", window->user);
 	answer_bind(stmt, ":records", true, why->query->records);
 	answer_bind(stmt, ":paused", true, TS_COLLECT_PAUSED);
+	answer_bind(stmt, ":unseen", true, unseen_reasons(why->query->about));
 	answer_bind(stmt, ":device", why->request->device_given_case, why->request->device);
 	if (sqlite3_step(stmt) != SQLITE_ROW)
 		return answer_fail_sqlite(why->answer);
@@ -170,6 +187,11 @@ static int say_young(const struct why *why)
 	return SAY(why, ALL_YOUNG, brief(age, ns), REMARK_NUMBER(why->live), why->pid);
 }
 
+static int say_unseen(const struct why *why)
+{
+	return why->unseen ? SAY(why, RETURNS_UNSEEN, why->pid) : 0;
+}
+
 /* There was nothing of the requested kind. */
 static int say_nothing(const struct why *why)
 {
@@ -202,6 +224,7 @@ int answer_explain(struct answer *answer, const struct query *query,
 		say_paused,
 		say_not_recorded,
 		say_young,
+		say_unseen,
 		say_nothing,
 	};
 	struct why why = {
