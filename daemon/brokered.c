@@ -29,12 +29,15 @@ static bool is_wanted(void *data, const char *path, const struct stat *file)
 /* Before any thread. */
 int daemon_start_broker(struct daemon *daemon)
 {
-	const struct broker_config config = {
+	struct broker_config config = {
 		.calibrated = calibrate_place(),
 		.wanted = is_wanted,
 		.data = daemon,
 	};
-	int r = broker_start(&config, &daemon->broker);
+	int r = config_returns(daemon->config, &config.returns);
+
+	if (r == 0)
+		r = broker_start(&config, &daemon->broker);
 
 	return r < 0 ? log_error_errno(r, "Cannot start the broker process") : 0;
 }

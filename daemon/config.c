@@ -93,6 +93,10 @@ static const struct setting settings[] = {
 	  "call of a new process is traced; shell patterns separated by spaces." },
 	{ "probe", "attach", CHOICE, AT(way), "auto", 0, 0, ways,
 	  "How to attach probes: multi (Linux 6.6 or newer), perf or auto." },
+	{ "probe", "returns", TEXT, AT(returns), "yes", 0, 0, NULL,
+	  "Whether functions are probed at their return, too: yes, no (their calls have no result\n"
+	  "and duration then, and what they allocate is not known), or all but those that are\n"
+	  "named (all but cuStreamSynchronize cuEvent*); takes effect when the daemon starts." },
 	{ "probe", "ring_size", SIZE, AT(ring_bytes), "8MiB", 65536, 1 << 30, NULL,
 	  "Size of the ring buffer from the probes to the daemon; a power of two." },
 	{ "probe", "stack_depth", COUNT, AT(stack_depth), "127", 2, TS_STACK_FRAMES_MAX, NULL,
@@ -496,6 +500,22 @@ static int config_put_cgroup(const char *word, uint32_t n, struct probe_config *
 	return -EINVAL;
 }
 
+int config_returns(const struct config *config, struct returns *ret)
+{
+	char unknown[RETURNS_NAME_SIZE];
+	int r = returns_parse(config->returns, ret, unknown);
+
+	if (r < 0 && *unknown)
+		log_error("[probe] returns: no function that is probed at its return is called "
+			  "'%s'",
+			  unknown);
+	else if (r < 0)
+		log_error("[probe] returns: '%s' is invalid: use yes, no, or all but and names of "
+			  "functions",
+			  config->returns);
+	return r;
+}
+
 int config_probe(const struct config *config, struct probe_config *ret)
 {
 	struct probe_config probe = {
@@ -511,6 +531,8 @@ int config_probe(const struct config *config, struct probe_config *ret)
 	};
 	int pids, uids, cgroups;
 
+	if (config_returns(config, &probe.returns) < 0)
+		return -EINVAL;
 	pids = config_words(config->filter_pids, "pids", PROBE_FILTER_MAX, config_put_pid, &probe);
 	uids = config_words(config->filter_uids, "uids", PROBE_FILTER_MAX, config_put_uid, &probe);
 	cgroups = config_words(config->filter_cgroups, "cgroups", PROBE_FILTER_MAX,

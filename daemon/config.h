@@ -26,6 +26,7 @@ struct config {
 	char *standing;
 	uint64_t others; /* 1: members see only their own processes */
 	uint64_t way;	 /* enum probe_way */
+	char *returns;	 /* as config_returns() reads it */
 	uint64_t ring_bytes;
 	uint64_t stack_depth;
 	uint64_t unwind; /* 0: by frame pointers, 1: by rules */
@@ -58,7 +59,10 @@ struct config *config_free(struct config *config);
  * fine if `may_miss`. */
 int config_read(struct config *config, const char *path, bool may_miss);
 
-/* The probes' part. -EINVAL: a filter is invalid; logged. */
+/* Which functions are probed at their return. -EINVAL: no such functions; logged. */
+int config_returns(const struct config *config, struct returns *ret);
+
+/* The probes' part. -EINVAL: that, or a filter is invalid; logged. */
 int config_probe(const struct config *config, struct probe_config *ret);
 
 /* Prints the table as a settings file with comments, for --print-config and the packaged file. */

@@ -307,6 +307,10 @@
 #define LIMIT_REPORTS_OUT_MAX_NS 60000000000ull
 #define LIMIT_REPORTS_BURST_NS	 20000000000ull
 
+/* How long the broker's child may take to call a function with a return probe: a millisecond, but
+ * for a host that is very busy. */
+#define LIMIT_TRIAL_S 5
+
 /* So long after a fork a child that still runs its parent's program has a link of its own, where
  * each process has one: making and closing one takes the kernel 50 ms. */
 #define LIMIT_FORKED_NS 100000000ull

@@ -175,6 +175,24 @@ static void report_ring(const struct probe_stats *probe, struct status_builder *
 		      units_bytes(text, probe->ring_bytes));
 }
 
+/* Which calls are seen at their start only. */
+static void report_returns(const struct probe_stats *probe, struct status_builder *builder)
+{
+	const char *why = trial_text(probe->returns);
+
+	if (why && probe->returns_error)
+		status_text(builder, "probes", "returns", true, "%s (%s)", why,
+			    strerror(probe->returns_error));
+	else if (why)
+		status_text(builder, "probes", "returns", true, "%s", why);
+	else if (probe->without_return)
+		status_number(builder, "probes", "returns", false, probe->without_return,
+			      "%u functions are not probed at their return, as the settings say: "
+			      "their calls have no result, no duration, and what they allocate is "
+			      "not known",
+			      probe->without_return);
+}
+
 /* Where a file is may say whose it is. */
 static const char *path_for(const struct status_builder *builder, const char *path)
 {
@@ -459,6 +477,7 @@ void daemon_report(void *data, struct status_builder *builder)
 	report_filters(daemon, builder);
 	report_kernel(daemon, &probe, builder);
 	report_ring(&probe, builder);
+	report_returns(&probe, builder);
 	report_left_out(daemon, builder);
 	for (uint32_t i = 0; (library = libraries_get(daemon->libraries, i)); i++)
 		report_library(library, builder);

@@ -51,6 +51,7 @@ struct server {
 	/* Under the lock until it is loaded, and then the same for ever: */
 	bool loaded;
 	struct object object;
+	struct trial trial;
 	uint32_t samplers; /* under the lock */
 };
 
@@ -107,7 +108,8 @@ static int do_load(struct channel *channel, int file)
 
 	pthread_mutex_lock(&server->lock);
 	if (!server->loaded)
-		r = object_load((enum probe_way)request->way, request->value, &server->object);
+		r = object_load((enum probe_way)request->way, request->value, &server->trial,
+				&server->config->returns, &server->object);
 	server->loaded |= r == 0;
 	pthread_mutex_unlock(&server->lock);
 	malloc_trim(0);
@@ -196,17 +198,19 @@ static uint64_t cookie_of(const struct broker_request *request, const struct bro
 	       PROBE_COOKIE_COPY(request->copy) | PROBE_COOKIE_EPOCH(request->value);
 }
 
-static bool function_wants(const struct library_function *function, enum object_program program)
+static bool function_wants(const struct object *object, const struct library_function *function,
+			   enum object_program program)
 {
 	bool note = function->flags & PROBE_NOTE;
 
 	if (program == OBJECT_LEAVE)
-		return function->flags & PROBE_RETURN;
+		return returns_have(&object->returns, function);
 	return note == (program == OBJECT_NOTE);
 }
 
 /* The sites of the group, as far as they want this. */
-static uint32_t choose_places(struct channel *channel, enum object_program program)
+static uint32_t choose_places(struct channel *channel, const struct object *object,
+			      enum object_program program)
 {
 	const struct broker_request *request = &channel->message.request;
 	uint32_t count = 0;
@@ -215,7 +219,7 @@ static uint32_t choose_places(struct channel *channel, enum object_program progr
 		const struct broker_site *site = &channel->message.site[i];
 		const struct library_function *function = library_function(site->function);
 
-		if (!group_has(channel, function) || !function_wants(function, program))
+		if (!group_has(channel, function) || !function_wants(object, function, program))
 			continue;
 		channel->offset[count] = site->offset;
 		channel->semaphore[count] = site->semaphore;
@@ -237,7 +241,7 @@ static int make_multi(struct channel *channel, const struct object *object, int 
 			.file = file,
 			.leave = programs[i] == OBJECT_LEAVE,
 			.pid = channel->message.request.pid,
-			.count = choose_places(channel, programs[i]),
+			.count = choose_places(channel, object, programs[i]),
 			.offset = channel->offset,
 			.cookie = channel->cookie,
 			.semaphore = channel->semaphore,
@@ -280,7 +284,7 @@ static int make_events(struct channel *channel, const struct object *object, int
 
 		if (!group_has(channel, function))
 			continue;
-		if (function->flags & PROBE_RETURN)
+		if (returns_have(&object->returns, function))
 			r = make_event(channel, object, file, site, OBJECT_LEAVE);
 		if (r == 0)
 			r = make_event(channel, object, file, site,
@@ -546,6 +550,7 @@ _Noreturn void broker_run(const struct broker_config *config, const struct broke
 		signal(quiet[i], SIG_IGN);
 	prctl(PR_SET_NAME, NAME);
 	libbpf_set_print(print);
+	trial_begin(&server.trial);
 	if (rights_broker() < 0)
 		_exit(EXIT_FAILURE);
 	for (uint32_t i = 0; i < ends->channels; i++)

@@ -14,11 +14,13 @@
 
 #include "core/base/cleanup.h"
 #include "daemon/broker/request.h"
+#include "daemon/library/returns.h"
 
 struct broker;
 
 struct broker_config {
 	uint64_t calibrated; /* offset in our own program of what CALIBRATE puts a probe on */
+	struct returns returns;
 	/* In the broker: whether the settings name that file, whose name is no library's. May be
 	 * NULL. */
 	bool (*wanted)(void *data, const char *path, const struct stat *file);

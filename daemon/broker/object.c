@@ -21,6 +21,7 @@
 #define ATTACH_TYPE_MULTI 48		   /* BPF_TRACE_UPROBE_MULTI, of kernels since 6.6 */
 #define CALIBRATED	  "cuLaunchKernel" /* most hits are its, and it has the most arguments */
 #define BITS		  8
+#define OWN_PATH	  "/proc/self/exe"
 
 CLEANUP_DEFINE(struct probe_bpf, probe_bpf__destroy)
 CLEANUP_DEFINE(struct held_bpf, held_bpf__destroy)
@@ -74,6 +75,37 @@ static int load_bpf(enum probe_way way, uint64_t ring_bytes, struct broker_progr
 	return r;
 }
 
+/* A return of a thread that has entered nothing is nothing to the program. */
+static int link_trial(const struct probe_bpf *bpf, enum probe_way way, const struct trial *trial)
+{
+	_cleanup_(closep) int own = open(OWN_PATH, O_RDONLY | O_CLOEXEC);
+	const uint64_t offset = trial_place(), cookie = PROBE_COOKIE(PROBE_CALIBRATION, 0);
+	const struct link_places places = {
+		.program = bpf_program__fd(bpf->progs.leave),
+		.file = own,
+		.leave = true,
+		.pid = (uint32_t)trial->pid,
+		.count = 1,
+		.offset = &offset,
+		.cookie = &cookie,
+	};
+
+	if (own < 0)
+		return -errno;
+	return way == PROBE_WAY_MULTI ? link_multi(&places) : link_perf(&places);
+}
+
+static void try_returns(const struct probe_bpf *bpf, struct trial *trial, struct object *object)
+{
+	struct broker_programs *told = &object->told;
+	_cleanup_(closep) int link =
+		trial->socket < 0 ? trial->socket : link_trial(bpf, told->way, trial);
+
+	told->returns = (uint8_t)trial_run(trial, link, &told->returns_error);
+	if (told->returns != TRIAL_SURVIVED)
+		returns_none(&object->returns);
+}
+
 static int put_desc(int map, uint32_t number, const struct probe_desc *desc)
 {
 	return bpf_map_update_elem(map, &number, desc, BPF_ANY) ? -errno : 0;
@@ -90,7 +122,7 @@ static int put_calibration(int map, const struct library_function *function)
 	return put_desc(map, PROBE_CALIBRATION, &desc);
 }
 
-static int put_descs(int map)
+static int put_descs(int map, const struct returns *returns)
 {
 	const struct library_row *row;
 	struct probe_desc desc;
@@ -100,7 +132,7 @@ static int put_descs(int map)
 		for (size_t k = 0; r == 0 && k < row->count; k++) {
 			const struct library_function *function = &row->function[k];
 
-			library_probe_desc(function, &desc);
+			returns_probe_desc(returns, function, &desc);
 			r = put_desc(map, function->number, &desc);
 			if (r == 0 && strcmp(function->model.name, CALIBRATED) == 0)
 				r = put_calibration(map, function);
@@ -197,18 +229,21 @@ static int keep_all(const struct probe_bpf *bpf, struct object *object)
 	return r;
 }
 
-int object_load(enum probe_way way, uint64_t ring_bytes, struct object *ret)
+int object_load(enum probe_way way, uint64_t ring_bytes, struct trial *trial,
+		const struct returns *returns, struct object *ret)
 {
 	_cleanup_(probe_bpf__destroyp) struct probe_bpf *bpf = NULL;
-	struct object object = { .told = { 0 } };
+	struct object object = { .returns = *returns };
 	int r;
 
 	if (getrandom(&object.told.secret, sizeof(object.told.secret), 0) !=
 	    sizeof(object.told.secret))
 		return -errno;
 	r = load_bpf(way, ring_bytes, &object.told, &bpf);
-	if (r == 0)
-		r = put_descs(bpf_map__fd(bpf->maps.descs));
+	if (r < 0)
+		return r;
+	try_returns(bpf, trial, &object);
+	r = put_descs(bpf_map__fd(bpf->maps.descs), &object.returns);
 	if (r == 0)
 		r = find_fields(bpf, &object.told);
 	if (r == 0)

@@ -4,6 +4,8 @@
 #define TS_BROKER_OBJECT_H
 
 #include "daemon/broker/request.h"
+#include "daemon/broker/trial.h"
+#include "daemon/library/returns.h"
 
 enum object_program {
 	OBJECT_ENTER,
@@ -23,11 +25,14 @@ enum object_link {
 
 struct object {
 	struct broker_programs told;
+	struct returns returns;
 	int map[BROKER_MAPS], program[OBJECT_PROGRAMS], link[OBJECT_LINKS];
 };
 
-/* The programs of the probes, with the function table, on the tracepoints that they need. */
-int object_load(enum probe_way way, uint64_t ring_bytes, struct object *ret);
+/* The programs of the probes, with the function table, on the tracepoints that they need.
+ * `returns`: which functions are to be probed at their return, if that passes the trial. */
+int object_load(enum probe_way way, uint64_t ring_bytes, struct trial *trial,
+		const struct returns *returns, struct object *ret);
 /* The task iterator: its link, and the map of who wants to read what. */
 int object_look(int ret[2]);
 /* The one of who holds the lock of his memory: the same. */

@@ -85,7 +85,9 @@ struct broker_programs {
 	uint8_t way;	 /* MULTI or PERF */
 	uint8_t single;	 /* links to one process see all of its threads */
 	uint8_t workers; /* how long work waits for the kernel's workers is told */
-	uint8_t zero[5];
+	uint8_t returns; /* enum trial_result: whether functions may be probed at their return */
+	uint8_t returns_error; /* of TRIAL_FAILED */
+	uint8_t zero[3];
 	/* Of a thread's storage, in bytes: its size, and where these fields are. */
 	uint32_t thread_size, thread_depth, thread_call, thread_sp;
 };

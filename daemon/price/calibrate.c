@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -29,6 +28,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/time.h"
+#include "daemon/helper/own.h"
 #include "daemon/helper/spawn.h"
 
 #define CHILD_NAME  "calibrate"
@@ -152,31 +152,9 @@ static pid_t child_fork(struct samples *samples, int fd)
 	return pid;
 }
 
-struct place {
-	uintptr_t address;
-	uint64_t offset; /* in our file, 0: not found */
-};
-
-static int find_segment(struct dl_phdr_info *info, size_t size, void *data)
-{
-	struct place *place = data;
-
-	for (size_t i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-
-		if (segment->p_type == PT_LOAD && place->address - start < segment->p_filesz)
-			place->offset = place->address - start + segment->p_offset;
-	}
-	return 1; /* the first is the program */
-}
-
 uint64_t calibrate_place(void)
 {
-	struct place place = { .address = (uintptr_t)calibrate_probed };
-
-	dl_iterate_phdr(find_segment, &place);
-	return place.offset;
+	return own_offset((const void *)calibrate_probed);
 }
 
 __attribute__((format(printf, 2, 3))) static int calibrate_fail(struct calibrate *calibrate,

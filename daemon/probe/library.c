@@ -31,11 +31,6 @@ struct probe_library {
 	struct probe_library_stats stats;
 };
 
-static bool library_wants_return(const struct site *site)
-{
-	return site->function->flags & PROBE_RETURN;
-}
-
 /* Return probes came first and go last: a return without its entry is ignored, an entry without its
  * return would wait. */
 struct probe_link *probe_link_free(struct probe_link *link)
@@ -99,7 +94,8 @@ static void library_count(struct probe_library *library)
 {
 	for (size_t i = 0; i < library->count; i++) {
 		library->stats.functions++;
-		library->stats.returns += library_wants_return(&library->site[i]);
+		library->stats.returns +=
+			returns_have(&library->probe->config.returns, library->site[i].function);
 		library->stats.single_steps += library->site[i].cost == SITE_SINGLE_STEP;
 	}
 }

@@ -300,6 +300,17 @@ static int probe_map_settings(struct probe *probe)
 	return 0;
 }
 
+/* By the broker's trial there may be none. */
+static void probe_take_returns(struct probe *probe)
+{
+	const enum trial_result result = (enum trial_result)probe->programs.returns;
+
+	if (result == TRIAL_SURVIVED)
+		return;
+	returns_none(&probe->config.returns);
+	log_warning_errno(-probe->programs.returns_error, "%s", trial_text(result));
+}
+
 static int probe_load(struct probe *probe)
 {
 	int r = broker_load(probe->broker, probe->config.way, probe->config.ring_bytes,
@@ -314,6 +325,7 @@ static int probe_load(struct probe *probe)
 		return log_error_errno(r, "Failed to share the settings with BPF");
 	probe_configure(probe, &probe->config);
 	probe_map_positions(probe);
+	probe_take_returns(probe);
 	probe->ring = ring_buffer__new(probe->map[BROKER_EVENTS], probe_record, probe, NULL);
 	return probe->ring ? 0 : log_error_errno(-errno, "Failed to read the ring of BPF");
 }
@@ -406,6 +418,9 @@ void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_coun
 	struct probe_stats stats = {
 		.way = (enum probe_way)probe->programs.way,
 		.single = probe->programs.single,
+		.returns = (enum trial_result)probe->programs.returns,
+		.returns_error = probe->programs.returns_error,
+		.without_return = returns_without(&probe->config.returns),
 		.records = probe->records,
 		.bytes = probe->bytes,
 		.parked = probe->parking.count,

@@ -12,6 +12,7 @@
 #include "bpf/probe.h"
 #include "core/base/cleanup.h"
 #include "daemon/broker/broker.h"
+#include "daemon/broker/trial.h"
 #include "daemon/intake/intake.h"
 #include "daemon/library/library.h"
 
@@ -20,7 +21,8 @@ struct probe_library;
 
 struct probe_config {
 	enum probe_way way;
-	size_t ring_bytes; /* a power of two */
+	size_t ring_bytes;	/* a power of two */
+	struct returns returns; /* those of the start count */
 	uint32_t stack_depth;
 	bool unwind;	       /* by rules, not by frame pointers */
 	uint32_t python_depth; /* 0: no frames of Python */
@@ -171,7 +173,10 @@ uint64_t probe_sample_ns(const struct probe *probe);
 
 struct probe_stats {
 	enum probe_way way;
-	bool single;		 /* has links to single processes */
+	bool single;		   /* has links to single processes */
+	enum trial_result returns; /* without TRIAL_SURVIVED no function has a return probe */
+	uint8_t returns_error;
+	uint32_t without_return; /* functions that would have one, and have not */
 	uint64_t records, bytes; /* received */
 	uint32_t parked;	 /* processes whose records wait for their mappings */
 	size_t ring_bytes, ring_waiting;

@@ -1,7 +1,8 @@
 """The probes count right under Debian's other kernels, and an older one is refused with a message.
 
 6.1 has no uprobe_multi (probes are attached the perf way). 6.12 has it, with links to single processes: there a
-process that calls too often is left out, with the rights of the unit. Each kernel runs with another model of
+process that calls too often is left out, with the rights of the unit. Neither would end a program with a filter by
+a return probe. Each kernel runs with another model of
 preemption.
 """
 
@@ -18,6 +19,7 @@ COUNTS = f"""
 export TS_BUILD={tracesmith.BUILD} TS_SOURCE={tracesmith.SOURCE} TS_DEADLINE=100
 uname -rv
 /usr/bin/python3 -B {HERE}/test_counts.py Counts.test_every_function &&
+/usr/bin/python3 -B {HERE}/test_returns.py Probed.test_the_trial_is_passed_and_leaves_nothing &&
 /usr/bin/python3 -B {HERE}/test_cost.py Calibration.test_hot_and_cold || exit 1
 """
 FLOOD = f"""

@@ -57,6 +57,10 @@ if ! systemctl cat tracesmithd.service | grep -q CAP_SYS_ADMIN$; then
 	pgrep -P $(pid) -x ts-broker
 	pgrep -P $(pid) -x ts-opener
 fi
+# Functions may be probed at their return: the trial of that passes with these rights, and is over.
+tsctl status >/test/status
+fails grep "probed at" /test/status
+fails pgrep -x ts-trial
 test "$(systemctl show -P DevicePolicy tracesmithd.service)" = closed
 test "$(systemctl show -P MemoryHigh tracesmithd.service)" = $((1536 << 20))
 grep -Ex "NoNewPrivs:.1" /proc/$(pid)/status

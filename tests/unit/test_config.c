@@ -53,6 +53,24 @@ static void defaults_are_good(void **state)
 	assert_int_equal(probe.samples_per_s, 20);
 }
 
+static void functions_without_a_return_probe_are_named(void **state)
+{
+	struct probe_config probe;
+
+	assert_int_equal(config_probe(config, &probe), 0);
+	assert_int_equal(returns_without(&probe.returns), 0);
+	assert_int_equal(read_text("[probe]\nreturns = all but cuInit\n cuMemFree_v2\n"), 0);
+	assert_int_equal(config_probe(config, &probe), 0);
+	assert_int_equal(returns_without(&probe.returns), 2);
+	assert_int_equal(read_text("[probe]\nreturns = no\n"), 0);
+	assert_int_equal(config_probe(config, &probe), 0);
+	assert_true(returns_without(&probe.returns) > 2);
+	assert_int_equal(read_text("[probe]\nreturns = some\n"), 0);
+	assert_int_equal(config_probe(config, &probe), -EINVAL);
+	assert_int_equal(read_text("[probe]\nreturns = all but cuNone\n"), 0);
+	assert_int_equal(config_probe(config, &probe), -EINVAL);
+}
+
 /* Whatever the file says of other things, and where there is none. */
 static void other_libraries_are_followed_unless_somebody_says_no(void **state)
 {
@@ -304,6 +322,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(units_are_read_as_people_write_them),
 		cmocka_unit_test_setup_teardown(defaults_are_good, begin, end),
+		cmocka_unit_test_setup_teardown(functions_without_a_return_probe_are_named, begin,
+						end),
 		cmocka_unit_test_setup_teardown(
 			other_libraries_are_followed_unless_somebody_says_no, begin, end),
 		cmocka_unit_test_setup_teardown(printed_settings_are_read_back, begin, end),
