@@ -15,6 +15,7 @@
 #define KEEP	PROBE_KEEP
 #define SPILLED PROBE_SPILLED
 #define WAIT	PROBE_WAIT
+#define ALWAYS	PROBE_ALWAYS
 
 #define TO(field)		  (uint8_t) offsetof(struct ts_api, field)
 #define ARG(n, field)		  { PROBE_ARG, n, 8, TO(field), 0 }
@@ -55,6 +56,8 @@
 	FIELD(0, 136, address), FIELD(0, 48, source), FIELD(0, 176, bytes), FIELD(0, 184, height), \
 		FIELD(0, 192, depth)
 
+/* A return is probed for what it tells: what was made, whether it failed, or how long it took where
+ * that may be long. */
 static const struct library_function cuda_function[] = {
 	/* Launches. Their return is not probed, so errors of launches are not seen here. */
 	ROW(1, "cuLaunchKernel", LAUNCH, SUBMIT, 0, SAMPLE | SPILLED, IN(LAUNCH_ARGS), PTSZ,
@@ -245,7 +248,7 @@ static const struct library_function cuda_function[] = {
 	/* Events. */
 	ROW(110, "cuEventCreate", EVENT, EVENT_CREATE, 0, RETURN | KEEP,
 	    IN(ARG(0, handle), ARG32(1, flags)), OUT(AT(0, handle))),
-	ROW(111, "cuEventDestroy_v2", EVENT, EVENT_DESTROY, 0, RETURN, IN(ARG(0, handle)),
+	ROW(111, "cuEventDestroy_v2", EVENT, EVENT_DESTROY, 0, ALWAYS, IN(ARG(0, handle)),
 	    ALIAS("cuEventDestroy")),
 	ROW(112, "cuEventRecord", EVENT, EVENT_RECORD, 0, 0, IN(ARG(0, handle), ARG(1, stream)),
 	    PTSZ),
@@ -290,8 +293,8 @@ static const struct library_function cuda_function[] = {
 	    IN(ARG(0, stream), ARG(1, handle)), PTSZ),
 	ROW(142, "cuStreamEndCapture", GRAPH, CAPTURE_END, 0, RETURN | KEEP,
 	    IN(ARG(0, stream), ARG(1, handle)), OUT(AT(1, handle)), PTSZ),
-	ROW(143, "cuGraphCreate", GRAPH, NONE, 0, RETURN, IN(ARG(0, handle)), OUT(AT(0, handle))),
-	ROW(144, "cuGraphDestroy", GRAPH, NONE, 0, RETURN, IN(ARG(0, handle))),
+	ROW(143, "cuGraphCreate", GRAPH, NONE, 0, ALWAYS, IN()),
+	ROW(144, "cuGraphDestroy", GRAPH, NONE, 0, ALWAYS, IN(ARG(0, handle))),
 	ROW(145, "cuGraphInstantiateWithFlags", GRAPH, NONE, 0, RETURN,
 	    IN(ARG(0, handle), ARG(1, source)), OUT(AT(0, handle))),
 	ROW(146, "cuGraphInstantiateWithParams", GRAPH, NONE, 0, RETURN,

@@ -20,6 +20,25 @@ static void a_copy_is_known_by_its_name(void **state)
 	assert_null(library_of(""));
 }
 
+/* Without one there is nothing to read where results come; and it is not free for the program. */
+static void a_return_is_probed_for_what_it_tells(void **state)
+{
+	const struct library_row *row;
+
+	for (size_t n = 0; (row = library_get(n)); n++)
+		for (size_t i = 0; i < row->count; i++) {
+			const struct library_function *function = &row->function[i];
+			const bool returns = function->flags & PROBE_RETURN;
+
+			if (function->out[0].from)
+				assert_true(returns);
+			if (function->model.effect == EFFECT_EVENT_DESTROY)
+				assert_false(returns);
+			assert_int_equal(library_functions().row[function->number].returns,
+					 returns);
+		}
+}
+
 /* They are not to go with the windows of a process's budget. */
 static void ranges_are_always_watched_and_may_be_lost(void **state)
 {
@@ -185,6 +204,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_copy_is_known_by_its_name),
+		cmocka_unit_test(a_return_is_probed_for_what_it_tells),
 		cmocka_unit_test(ranges_are_always_watched_and_may_be_lost),
 		cmocka_unit_test(tensors_are_those_of_a_gpu_and_may_be_lost),
 		cmocka_unit_test(a_library_has_notes_or_functions),
