@@ -96,7 +96,7 @@ static void die(void)
 /* What the kernel's page does after the call, if it is refused. */
 static void pretend_to_return(void)
 {
-	if (call(UNKNOWN_CALL, 0, 0, 0) == -EPERM)
+	if (call(UNKNOWN_CALL, 0, 0, 0) == -EPERM || !confine_limits_calls())
 		die();
 }
 

@@ -176,6 +176,11 @@ static int apply_list(struct sock_filter filter[], const uint16_t *number, size_
 		LOAD(arch), IF(AUDIT_ARCH_X86_64, 1, 0), REFUSE(EPERM), LOAD(nr),                  \
 	}
 
+bool confine_limits_calls(void)
+{
+	return !SANITIZED;
+}
+
 int confine_calls(const uint16_t *call, size_t count)
 {
 	struct sock_filter filter[HEAD + CALLS_MAX + 2] = FILTER_OF_CALLS;

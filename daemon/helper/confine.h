@@ -4,6 +4,7 @@
 #ifndef TS_CONFINE_H
 #define TS_CONFINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,8 @@ int confine_opening(void);
 int confine_calls(const uint16_t *call, size_t count);
 /* The same, but they are answered with SIGSYS. */
 int confine_calls_or_trap(const uint16_t *call, size_t count);
+/* False: with the sanitizers all calls are allowed. */
+bool confine_limits_calls(void);
 /* What a process calls that reads files, looks into BPF's maps and talks over a socket: a part of
  * such lists, with <sys/syscall.h>. */
 #define CONFINE_READER                                                                             \
