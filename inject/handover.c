@@ -25,6 +25,7 @@ struct handover {
 
 static struct handover *current; /* NULL: there is no daemon */
 static _Alignas(64) uint32_t writers;
+static _Alignas(64) bool wake_due;
 static _Alignas(64) uint64_t lost[REASON_MAX];
 
 /* NULL: nobody takes records now. Pair with handover_leave() in any case. */
@@ -110,10 +111,17 @@ void link_done(const struct link_batch *batch)
 	const struct handover *handover = batch->to;
 
 	ts_ring_publish(&handover->ring, batch->at, 0);
-	/* To publish is a full barrier, as ts_ring_sleep() is: one of us sees the other. */
+	/* To publish is a full barrier, as ts_ring_sleep() is: one of us sees the other. To wake it
+	 * is a system call, which a filter of this thread may refuse. */
 	if (__atomic_load_n(&handover->ring.head->reader_idle, __ATOMIC_SEQ_CST))
-		handover_wake(handover);
+		__atomic_store_n(&wake_due, true, __ATOMIC_RELEASE);
 	handover_leave();
+}
+
+void link_wake_if_due(void)
+{
+	if (__atomic_exchange_n(&wake_due, false, __ATOMIC_ACQ_REL))
+		link_wake();
 }
 
 void link_wake(void)

@@ -32,10 +32,11 @@ struct link_batch {
 int link_begin(struct link_batch *batch, uint32_t count);
 void link_fill(const struct link_batch *batch, uint32_t nth, const void *record, size_t size);
 void link_end(const struct link_batch *batch);
-/* For a batch of one record instead: where to write it; then it is handed over, and the daemon
- * woken if it sleeps. */
+/* For a batch of one record instead: where to write it; then it is handed over, without a system
+ * call. If the daemon sleeps, our thread wakes it in its next tick. */
 void *link_slot(const struct link_batch *batch, uint32_t nth);
 void link_done(const struct link_batch *batch);
+void link_wake_if_due(void);
 /* Little room is left, which is for those who cannot wait: the program's threads. */
 bool link_is_crowded(void);
 /* Counts records that could not be handed over; reported when there is room. */

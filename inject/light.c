@@ -2,6 +2,7 @@
  * away again while the whole process is stopped; so it can go when no function leads there. */
 #include "inject/light.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -19,11 +20,11 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-#define PAGE	    4096
-#define REACH	    (1ull << 30) /* of a jump, and a margin */
-#define STEP	    (1ull << 20)
-#define DRIVER	    "libcuda.so"
-#define LINE_SIZE   4352 /* of /proc/self/maps: a path and what stands before it */
+#define PAGE	  4096
+#define REACH	  (1ull << 30) /* of a jump, and a margin */
+#define STEP	  (1ull << 20)
+#define DRIVER	  "libcuda.so"
+#define LINE_SIZE 4352 /* of /proc/self/maps: a path and what stands before it */
 
 #define WALKS_TICKS (1000 / CUPTI_TICK_MS) /* from one message about walks to the next */
 
@@ -62,33 +63,43 @@ static bool light_driver(struct range *ret)
 	return all.end > 0;
 }
 
-static bool light_map_at(uint64_t address)
+/* -EEXIST: not there; -EACCES or -EPERM: nowhere, a policy forbids to make code. */
+static int light_map_at(uint64_t address)
 {
 	void *at = mmap((void *)address, TS_LIGHT_BYTES, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	int r = -EEXIST; /* a kernel before 4.17 takes the address as a hint */
 
 	if (at == MAP_FAILED)
-		return false;
-	/* A kernel before 4.17 takes the address as a hint. */
-	if (at == (void *)address && mprotect((char *)at + TS_LIGHT_DATA_BYTES, TS_LIGHT_CODE_BYTES,
-					      PROT_READ | PROT_EXEC) == 0) {
-		region = at;
-		return true;
+		return -errno;
+	if (at == (void *)address) {
+		r = mprotect((char *)at + TS_LIGHT_DATA_BYTES, TS_LIGHT_CODE_BYTES,
+			     PROT_READ | PROT_EXEC) < 0
+			    ? -errno
+			    : 0;
+		region = r == 0 ? at : NULL;
 	}
-	munmap(at, TS_LIGHT_BYTES);
-	return false;
+	if (r < 0)
+		munmap(at, TS_LIGHT_BYTES);
+	return r;
+}
+
+static bool light_is_over(int r)
+{
+	return r == 0 || r == -EACCES || r == -EPERM;
 }
 
 /* Below the driver first: there, others expect nothing to grow. */
 static bool light_map_near(const struct range *driver)
 {
-	for (uint64_t away = STEP; away < REACH && away < driver->start; away += STEP)
-		if (light_map_at((driver->start - away) & ~(uint64_t)(PAGE - 1)))
-			return true;
-	for (uint64_t away = STEP; away < REACH; away += STEP)
-		if (light_map_at((driver->end + away) & ~(uint64_t)(PAGE - 1)))
-			return true;
-	return false;
+	int r = -EEXIST;
+
+	for (uint64_t away = STEP; !light_is_over(r) && away < REACH && away < driver->start;
+	     away += STEP)
+		r = light_map_at((driver->start - away) & ~(uint64_t)(PAGE - 1));
+	for (uint64_t away = STEP; !light_is_over(r) && away < REACH; away += STEP)
+		r = light_map_at((driver->end + away) & ~(uint64_t)(PAGE - 1));
+	return r == 0;
 }
 
 static bool light_open_gate(void)
@@ -124,8 +135,9 @@ bool light_start(bool wanted, struct ts_light *ret)
 	answer.message = 0;
 	if (!wanted && !light_is_in_place())
 		return false;
-	light_hook_prepare();
-	if (!light_driver(&driver))
+	if (!light_hook_prepare())
+		why = "its C library is none that keeps a thread's number where glibc does";
+	else if (!light_driver(&driver))
 		why = "the driver's library libcuda is not loaded (yet)";
 	else if (!region && !light_map_near(&driver))
 		why = "there is no room for code near the driver's library, or a policy forbids "
@@ -212,6 +224,7 @@ void light_tick(bool (*say)(const void *message, size_t size))
 {
 	struct light_gate *gate = light_gate;
 
+	link_wake_if_due();
 	if (gate && __atomic_exchange_n(&gate->walker.place.grown, 0, __ATOMIC_RELAXED))
 		walk_find_low(&gate->walker.place);
 	if (gate && ++ticks >= WALKS_TICKS) {

@@ -48,7 +48,7 @@ extern struct light_gate *light_gate;
 void light_stub(const struct ts_registers *entry, uint32_t fn_and_flags);
 /* Copies what may not be there; false: it is not. */
 bool light_copy(uint64_t from, uint64_t *to, size_t words);
-/* Finds out how a thread gets its own number. */
-void light_hook_prepare(void);
+/* On our thread. False: the C library does not keep a thread's number where the hook reads it. */
+bool light_hook_prepare(void);
 
 #endif

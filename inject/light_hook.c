@@ -1,12 +1,11 @@
 /* Light hook: what a hot function of the driver calls first. On the program's threads, in
- * the middle of its calls: it takes no lock, allocates nothing, and uses no vector register (see
- * CMakeLists.txt). */
+ * the middle of its calls: it takes no lock, allocates nothing, uses no vector register (see
+ * CMakeLists.txt), and makes no system call but one (is_there()): a thread may have a seccomp
+ * filter, which kills for what the program itself never does, and may get one at any time. */
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,21 +25,7 @@ EXPORT void tracesmith_light(const struct ts_light_call *call, const uint64_t *s
 #define ARGS	    6
 
 struct light_gate *light_gate;
-static bool knows_tid, may_copy;
 static uint32_t own_tid; /* our thread's calls are not the program's */
-
-static inline uint64_t system_call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
-				   uint64_t e)
-{
-	register uint64_t r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = 0;
-	uint64_t result;
-
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return result;
-}
 
 static inline uint32_t stored_tid(void)
 {
@@ -50,30 +35,29 @@ static inline uint32_t stored_tid(void)
 	return tid;
 }
 
-void light_hook_prepare(void)
+bool light_hook_prepare(void)
 {
-	own_tid = (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0);
-	knows_tid = stored_tid() == own_tid;
-	/* A filter may kill a process for a call that it does not know. */
-	may_copy = prctl(PR_GET_SECCOMP) == 0;
+	own_tid = (uint32_t)syscall(SYS_gettid);
+	return stored_tid() == own_tid;
 }
 
 /* By a call that every program makes, so that no filter minds: the kernel reads the set of signals
  * before it refuses to change them in a way that does not exist. Abseil does it like this. */
 static bool is_there(uint64_t word)
 {
-	return system_call(SYS_rt_sigprocmask, INT_MAX, word, 0, sizeof(uint64_t), 0) ==
-	       (uint64_t)-EINVAL;
+	register uint64_t size __asm__("r10") = sizeof(uint64_t);
+	uint64_t result;
+
+	__asm__ volatile("movl %1,%%eax\n\tsyscall"
+			 : "=&a"(result)
+			 : "i"(SYS_rt_sigprocmask), "D"((uint64_t)INT_MAX), "S"(word), "d"(0ull),
+			   "r"(size)
+			 : "rcx", "r11", "memory");
+	return result == (uint64_t)-EINVAL;
 }
 
 bool light_copy(uint64_t from, uint64_t *to, size_t words)
 {
-	size_t size = words * sizeof(*to);
-	struct iovec remote = { (void *)from, size }, local = { to, size };
-
-	if (may_copy)
-		return system_call(SYS_process_vm_readv, (uint64_t)getpid(), (uint64_t)&local, 1,
-				   (uint64_t)&remote, 1) == size;
 	for (size_t i = 0; i < words; i++) {
 		if (!is_there(from + i * sizeof(*to)))
 			return false;
@@ -83,16 +67,16 @@ bool light_copy(uint64_t from, uint64_t *to, size_t words)
 }
 
 /* What the driver reads anyway; unless it refuses the call before that. On the caller's stack,
- * where such structures usually are, it can be read; elsewhere the kernel looks. */
+ * where such structures usually are, it can be read; elsewhere the kernel looks each time: what was
+ * there a moment ago may be gone. */
 static bool read_field(uint64_t pointer, const uint64_t *stack, uint64_t *ret)
 {
 	if (pointer < POINTER_MIN || pointer > POINTER_MAX)
 		return false;
-	if (pointer - (uint64_t)stack < NEAR_BYTES || !may_copy) {
-		__builtin_memcpy(ret, (void *)pointer, sizeof(*ret));
-		return true;
-	}
-	return light_copy(pointer, ret, 1);
+	if (pointer - (uint64_t)stack >= NEAR_BYTES)
+		return light_copy(pointer, ret, 1);
+	__builtin_memcpy(ret, (void *)pointer, sizeof(*ret));
+	return true;
 }
 
 static inline uint64_t argument(const struct ts_light_call *call, const uint64_t *saved,
@@ -272,7 +256,7 @@ void tracesmith_light(const struct ts_light_call *call, const uint64_t *saved)
 
 	if (!gate || !__atomic_load_n(&gate->open, __ATOMIC_ACQUIRE))
 		return;
-	tid = knows_tid ? stored_tid() : (uint32_t)system_call(SYS_gettid, 0, 0, 0, 0, 0);
+	tid = stored_tid();
 	if (tid == own_tid)
 		return;
 	/* As above: no loop. */

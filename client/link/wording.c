@@ -118,9 +118,9 @@ static const struct wording wordings[] = {
 					 "closed to debuggers: run tsctl as root" },
 	[REASON(NO_CUDA)] = { .text = "Process {1} does not use CUDA (libcuda.so is not mapped): "
 				      "try again when it does, or wait for it with --wait" },
-	[REASON(SECCOMP)] = { .text = "Process {1} has a seccomp filter, which may kill it during "
-				      "attaching; the filters of Docker and Kubernetes do not: try "
-				      "with --seccomp" },
+	[REASON(SECCOMP)] = { .text = "Process {1} has a seccomp filter[ (thread {2}, '{3}')], "
+				      "which may kill it during attaching; the filters of Docker "
+				      "and Kubernetes do not: try with --seccomp" },
 	[REASON(SHADOW_STACK)] = { .text = "Process {1} uses a shadow stack, which prevents "
 					   "attaching: start it without "
 					   "GLIBC_TUNABLES=glibc.cpu.x86_shstk, or with 'tsctl "

@@ -147,21 +147,54 @@ static int check_mappings(pid_t pid, struct remarks *why)
 	return 0;
 }
 
+/* Each thread has its own filter, and what ours do counts for all: a filter may end the process.
+ * *ret: one that has a filter, the main thread if it does; 0: none. */
+static int find_filter(pid_t pid, struct attach_status *ret_status, pid_t *ret)
+{
+	_cleanup_(freep) pid_t *tid = NULL;
+	struct attach_status status;
+	size_t count = 0;
+
+	*ret = 0;
+	if (attach_threads_read(pid, &tid, &count) < 0)
+		return -ESRCH;
+	for (size_t i = 0; i < count; i++) {
+		bool strict;
+
+		if (attach_status_read(pid, tid[i], &status) < 0 || !status.seccomp)
+			continue; /* it has none, or has ended */
+		strict = status.seccomp == SECCOMP_STRICT;
+		if (!strict && *ret && tid[i] != pid)
+			continue;
+		*ret = tid[i];
+		*ret_status = status;
+		if (strict)
+			break;
+	}
+	return 0;
+}
+
 static int check_seccomp(const struct attach_request *request, struct remarks *why)
 {
 	struct attach_status status;
+	pid_t pid = request->pid, tid;
 
-	if (attach_status_read(request->pid, 0, &status) < 0)
-		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(request->pid));
+	if (find_filter(pid, &status, &tid) < 0)
+		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(pid));
+	if (!tid)
+		return 0;
 	if (status.seccomp == SECCOMP_STRICT)
 		return ATTACH_UNSUPPORTED(
 			why,
-			"Process %d is in strict seccomp mode: the system calls of "
-			"attaching would kill it",
-			request->pid);
-	if (status.seccomp && !request->seccomp)
-		return ATTACH_WHY(why, -ENOEXEC, SECCOMP, REMARK_NUMBER(request->pid));
-	return 0;
+			"Thread %d ('%s') of process %d is in strict seccomp mode: the system "
+			"calls of attaching would kill it",
+			tid, status.comm, pid);
+	if (request->seccomp)
+		return 0;
+	if (tid == pid)
+		return ATTACH_WHY(why, -ENOEXEC, SECCOMP, REMARK_NUMBER(pid));
+	return ATTACH_WHY(why, -ENOEXEC, SECCOMP, REMARK_NUMBER(pid), REMARK_NUMBER(tid),
+			  status.comm);
 }
 
 /* The loader in the process opens the library by a name in /proc. */

@@ -97,6 +97,7 @@ static const struct {
 struct candidate {
 	pid_t tid;
 	uint8_t rank;
+	bool filtered; /* by seccomp, which may kill for what we have it do */
 };
 
 static enum rank call_rank(long call, const uint64_t argument[6])
@@ -113,13 +114,12 @@ static enum rank call_rank(long call, const uint64_t argument[6])
 	return rank;
 }
 
-static enum rank thread_rank(const struct attach_target *target, pid_t tid)
+static enum rank thread_rank(const struct attach_target *target, pid_t tid,
+			     const struct attach_status *status)
 {
-	struct attach_status status;
 	struct attach_where where;
 
-	if (attach_status_read(target->pid, tid, &status) < 0 || !strchr("RS", status.state) ||
-	    !strcmp(status.comm, ATTACH_THREAD_NAME) ||
+	if (!strchr("RS", status->state) || !strcmp(status->comm, ATTACH_THREAD_NAME) ||
 	    attach_where_read(target->pid, tid, &where) < 0)
 		return RANK_NEVER;
 	if (where.running || where.call < 0)
@@ -134,13 +134,15 @@ static int candidate_compare(const void *a, const void *b)
 	return x->rank != y->rank ? (int)x->rank - (int)y->rank : x->tid - y->tid;
 }
 
-/* Sorted, best first; *ret_count of them are worth a try. */
+/* Sorted, best first; *ret_count of them are worth a try. Where some threads have a seccomp filter
+ * of their own, none of these is. */
 static int thread_candidates(const struct attach_target *target, struct candidate **ret,
 			     size_t *ret_count)
 {
 	_cleanup_(freep) struct candidate *candidate = NULL;
 	_cleanup_(freep) pid_t *tid = NULL;
-	size_t count, good = 0;
+	size_t count, good = 0, kept = 0;
+	bool all_filtered = true;
 	int r;
 
 	r = attach_threads_read(target->pid, &tid, &count);
@@ -150,14 +152,24 @@ static int thread_candidates(const struct attach_target *target, struct candidat
 	if (!candidate)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		enum rank rank = thread_rank(target, tid[i]);
+		struct attach_status status;
+		enum rank rank;
 
+		if (attach_status_read(target->pid, tid[i], &status) < 0 ||
+		    strchr("ZX", status.state))
+			continue;
+		all_filtered &= status.seccomp != 0;
+		rank = thread_rank(target, tid[i], &status);
 		if (rank < RANK_NEVER)
-			candidate[good++] = (struct candidate){ tid[i], (uint8_t)rank };
+			candidate[good++] = (struct candidate){ tid[i], (uint8_t)rank,
+								status.seccomp != 0 };
 	}
-	qsort(candidate, good, sizeof(*candidate), candidate_compare);
+	for (size_t i = 0; i < good; i++)
+		if (all_filtered || !candidate[i].filtered)
+			candidate[kept++] = candidate[i];
+	qsort(candidate, kept, sizeof(*candidate), candidate_compare);
 	*ret = TAKE(candidate);
-	*ret_count = good < CANDIDATES_MAX ? good : CANDIDATES_MAX;
+	*ret_count = kept < CANDIDATES_MAX ? kept : CANDIDATES_MAX;
 	return 0;
 }
 
@@ -244,16 +256,25 @@ static bool thread_usable(const struct attach_remote *remote, enum attach_loader
 	return !stack_unsafe(target, regs->rsp, near, &frames);
 }
 
-/* 0: stopped. -EAGAIN: not this one. */
-static int thread_try(struct attach_remote *remote, pid_t tid, enum attach_loader loader_max)
+static bool thread_is_filtered(const struct attach_remote *remote)
 {
-	int r = attach_remote_stop(remote, tid);
+	struct attach_status status;
 
-	if (r == -EPERM && attach_thread_is_over(remote->target->pid, tid))
+	return attach_status_read(remote->target->pid, remote->tid, &status) < 0 || status.seccomp;
+}
+
+/* 0: stopped. -EAGAIN: not this one. */
+static int thread_try(struct attach_remote *remote, const struct candidate *candidate,
+		      enum attach_loader loader_max)
+{
+	int r = attach_remote_stop(remote, candidate->tid);
+
+	if (r == -EPERM && attach_thread_is_over(remote->target->pid, candidate->tid))
 		r = -ESRCH;
 	if (r < 0)
 		return r == -ESRCH ? -EAGAIN : r;
-	if (thread_usable(remote, loader_max))
+	if ((candidate->filtered || !thread_is_filtered(remote)) &&
+	    thread_usable(remote, loader_max))
 		return 0;
 	attach_remote_release(remote);
 	return remote->stuck ? -EIO : -EAGAIN;
@@ -273,7 +294,7 @@ static int thread_round(struct attach_remote *remote, enum attach_loader loader_
 		return r;
 	r = -EAGAIN;
 	for (size_t i = 0; i < count && r == -EAGAIN && !remote->stuck; i++)
-		r = thread_try(remote, candidate[i].tid, loader_max);
+		r = thread_try(remote, &candidate[i], loader_max);
 	return r;
 }
 

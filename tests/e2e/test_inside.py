@@ -94,6 +94,31 @@ class Inside(test_exact.Exact):
         process.communicate("\n")
         self.assertEqual(process.returncode, 0)
 
+    def test_a_thread_with_a_filter(self):
+        """It has it before it launches, or comes to it later: no call of ours on it makes a system call that it does not
+        make itself."""
+        for options in ((), ("--late",)):
+            process = self.start("filtered", *options, options=("--budget", "none"))
+            pid = process.pid
+            self.assertIn("ready", process.stdout.readline())
+            self.wait_exact(pid)
+            wait_for("the calls inside", lambda: self.inside(pid) == 1)
+            self.assert_launching(process)
+            if options:
+                process.stdin.write("\n")
+                process.stdin.flush()
+                self.assertIn("filtered", process.stdout.readline())
+                self.assert_launching(process)
+            out, _ = process.communicate("\n")
+            self.assertEqual(process.returncode, 0, out)
+
+    def assert_launching(self, process):
+        """And recorded, launch by launch."""
+        before = self.exact(process.pid, "count(*) AS n", "kind = 'launch'")[0]["n"]
+        wait_for("launches", lambda: process.poll() is not None or
+                 self.exact(process.pid, "count(*) AS n", "kind = 'launch'")[0]["n"] > before + 100)
+        self.assertIsNone(process.poll(), "the program was killed")
+
     def test_run(self):
         """From the first call on, and on with another daemon; which may have other settings."""
         process = self.hold()

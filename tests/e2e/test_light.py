@@ -292,6 +292,50 @@ class Light(tracesmith.Case):
             process.communicate(timeout=60)
             self.assertEqual(process.returncode, 0, which)
 
+    def filtered(self, *options):
+        """A program that is killed if its thread that launches does what it does not do alone."""
+        process = self.start("filtered", *options)
+        self.assertIn("ready", process.stdout.readline())
+        wait_for("its launches", lambda: self.launches(process.pid) > 10)
+        return process
+
+    def wait_launches(self, process, count=50):
+        begin = time.monotonic_ns()
+        wait_for("launches", lambda: process.poll() is not None or sum(self.stacks(process.pid, begin).values()) > count)
+        self.assertIsNone(process.poll(), "the program was killed")
+
+    def all_seen(self, process):
+        launches = self.finish(process)[-1]["launches"]
+        self.daemon.wait_ended(process.pid)
+        apis = self.daemon.apis(process.pid)
+        self.assertEqual((apis["cuLaunchKernel"]["calls"], apis["cuLaunchKernelEx"]["calls"]), (launches + 1, launches))
+
+    def test_a_thread_with_a_filter_of_its_own(self):
+        """It is refused by its name, and otherwise lives on, whichever way its calls take."""
+        process = self.filtered()
+        pid = process.pid
+        refused = self.daemon.ctl("attach", pid, "--light")
+        self.assertEqual(refused.code, 1, refused.err)
+        self.assertRegex(refused.err, rf"^tsctl: Process {pid} has a seccomp filter \(thread \d+, 'filtered'\), .*--seccomp\n$")
+        for stacks in "none", "sampled", "all":
+            self.attach(pid, "--seccomp", "--stacks", stacks)
+            self.wait_launches(process)
+            self.detach(pid)
+        self.all_seen(process)
+
+    def test_a_filter_that_comes_later(self):
+        process = self.filtered("--late")
+        pid = process.pid
+        self.attach(pid, "--stacks", "all")
+        self.wait_launches(process)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertIn("filtered", process.stdout.readline())
+        self.wait_launches(process)
+        self.detach(pid)
+        self.wait_launches(process)
+        self.all_seen(process)
+
     def test_flat_out(self):
         """As fast as it can: what finds no room in a ring is counted."""
         process = self.busy("--rate", 0)

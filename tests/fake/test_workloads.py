@@ -102,6 +102,12 @@ def test_crash():
             assert lines[-1]["live_bytes"] == 54321
 
 
+def test_filtered():
+    for arguments, lines in (((), "\n"), (("--late",), "\n\n")):
+        last = run("filtered", *arguments, stdin=lines)[-1]
+        assert last["launches"] > 0
+
+
 def test_short():
     assert calls(run("short", "--launches", "4"))["cuLaunchKernel"] == 4
 

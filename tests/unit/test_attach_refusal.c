@@ -205,6 +205,28 @@ static void a_seccomp_filter_is_refused_unless_asked_for(void **state)
 	assert_int_equal(victim_end(&victim), 0);
 }
 
+/* What the other threads have, where the main one has none: it works for us then, whatever they
+ * wait in. */
+static void a_filter_of_another_thread_is_refused_by_its_name_unless_asked_for(void **state)
+{
+	struct victim victim = victim_start("filtered", NULL);
+	struct attach_result result;
+
+	refuses(&victim, false, -ENOEXEC, "has a seccomp filter (thread ");
+	refuses(&victim, false, -ENOEXEC, ", 'filtered')");
+	for (int i = 0; i < 5; i++)
+		cycle(&victim, &result);
+	assert_int_equal(victim_end(&victim), 0);
+}
+
+static void a_thread_in_strict_mode_is_refused(void **state)
+{
+	struct victim victim = victim_start("strict", NULL);
+
+	refuses(&victim, true, -ENOEXEC, "('strict') of process");
+	assert_int_equal(victim_end(&victim), 0);
+}
+
 static void a_system_call_that_is_forbidden_rolls_back(void **state)
 {
 	struct victim victim = victim_start_as(ATTACH_TARGET, "read", NULL, filter_memfd);
@@ -400,6 +422,9 @@ int main(void)
 		cmocka_unit_test(a_32_bit_program_is_refused),
 		cmocka_unit_test(a_traced_or_stopped_program_is_refused),
 		cmocka_unit_test(a_seccomp_filter_is_refused_unless_asked_for),
+		cmocka_unit_test(
+			a_filter_of_another_thread_is_refused_by_its_name_unless_asked_for),
+		cmocka_unit_test(a_thread_in_strict_mode_is_refused),
 		cmocka_unit_test(a_system_call_that_is_forbidden_rolls_back),
 		cmocka_unit_test(a_process_that_we_may_not_write_to_rolls_back),
 		cmocka_unit_test(a_library_that_fails_is_taken_out),

@@ -115,6 +115,10 @@ static void test_what_helps_is_an_option_or_a_command(void **state)
 	expect(&remarks, false,
 	       "Process 42 has a seccomp filter, which may kill it during attaching; the filters "
 	       "of Docker and Kubernetes do not: try with --seccomp");
+	remarks_add(&remarks, REASON(SECCOMP), "42", "43", "worker", NULL);
+	expect(&remarks, false,
+	       "Process 42 has a seccomp filter (thread 43, 'worker'), which may kill it during "
+	       "attaching; the filters of Docker and Kubernetes do not: try with --seccomp");
 	remarks_add(&remarks, REASON(BEING_RECORDED), "42", NULL);
 	assert_string_equal(remarks_text(&remarks), "Process 42 is already being recorded");
 	expect(&remarks, false,

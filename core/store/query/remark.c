@@ -126,8 +126,9 @@ static const struct meaning meanings[] = {
 	[REASON(NO_CUDA)] = { CODE(NO_CUDA), "Process {1} does not use CUDA (libcuda.so is not "
 					     "mapped): try again when it does" },
 	[REASON(SECCOMP)] = { CODE(BAD_REQUEST),
-			      "Process {1} has a seccomp filter, which may kill it during "
-			      "attaching; the filters of Docker and Kubernetes do not" },
+			      "Process {1} has a seccomp filter[ (thread {2}, '{3}')], which may "
+			      "kill it during attaching; the filters of Docker and Kubernetes do "
+			      "not" },
 	[REASON(SHADOW_STACK)] = { CODE(BAD_REQUEST),
 				   "Process {1} uses a shadow stack, which prevents attaching: "
 				   "start it without GLIBC_TUNABLES=glibc.cpu.x86_shstk" },
