@@ -379,7 +379,8 @@ static int thread_is_inside(struct attach_state *state, const struct attach_maps
 			return place_is_inside(state, maps, where.pc, where.sp);
 	}
 	r = attach_remote_stop(&state->remote, tid);
-	if (r == -ESRCH || (r < 0 && attach_thread_is_over(state->pid, tid)))
+	if (r == -ESRCH || (r < 0 && (attach_thread_is_over(state->pid, tid) ||
+				      attach_thread_is_kernels(state->pid, tid))))
 		return 0;
 	if (r < 0)
 		return r;

@@ -44,7 +44,8 @@ static int freeze_seize(struct freeze *freeze)
 		}
 		r = errno == EPERM ? -EPERM : -EAGAIN;
 		/* The main thread may have ended, while others run. */
-		if (!attach_thread_is_over(freeze->pid, tid[i]))
+		if (!attach_thread_is_over(freeze->pid, tid[i]) &&
+		    !attach_thread_is_kernels(freeze->pid, tid[i]))
 			return r;
 	}
 	return freeze->count > before;
@@ -154,19 +155,6 @@ uint64_t freeze_release(struct freeze *freeze)
 	free(freeze->thread);
 	*freeze = (struct freeze){ 0 };
 	return stopped_ns;
-}
-
-bool freeze_may(pid_t pid)
-{
-	_cleanup_(freep) pid_t *tid = NULL;
-	size_t count;
-
-	if (attach_threads_read(pid, &tid, &count) < 0)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		if (attach_thread_half_done(pid, tid[i]))
-			return false;
-	return true;
 }
 
 int freeze_stop(pid_t pid, uint64_t limit_ns, struct freeze *ret)

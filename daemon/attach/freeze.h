@@ -26,8 +26,6 @@ struct freeze {
 	uint64_t began_ns;
 };
 
-/* Whether no thread of it is in a call that would end half done. */
-bool freeze_may(pid_t pid);
 /* Within `limit_ns`, or -EAGAIN. -EPERM: traced by another; -ESRCH. On failure it runs again. */
 int freeze_stop(pid_t pid, uint64_t limit_ns, struct freeze *ret);
 /* Whether a stopped thread may be in a handler: that blocks its signal, as a rule. */

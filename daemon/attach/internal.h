@@ -75,6 +75,9 @@ struct attach_where {
 int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret);
 /* The kernel refuses to trace such a thread as if it were not allowed. */
 bool attach_thread_is_over(pid_t pid, pid_t tid);
+/* It works for the process in the kernel, and never runs code of the process: nobody may trace it,
+ * and nobody needs to. */
+bool attach_thread_is_kernels(pid_t pid, pid_t tid);
 int attach_where_read(pid_t pid, pid_t tid, struct attach_where *ret);
 int attach_maps_read(pid_t pid, struct attach_maps *ret);
 void attach_maps_free(struct attach_maps *maps);
@@ -195,8 +198,16 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 /* The kernel ends some calls with EINTR whenever they are interrupted. Makes it restart them,
  * unless a handler of the program runs. */
 void attach_thread_again(struct user_regs_struct *regs);
-/* Whether it is in a call that could end half done, or cannot be stopped now. */
-bool attach_thread_half_done(pid_t pid, pid_t tid);
+/* A thread in a call that could end half done, or that cannot be stopped now. */
+struct attach_obstacle {
+	pid_t tid; /* 0: none was found */
+	struct attach_where where;
+	uint64_t since_ns; /* it has been in it whenever it was looked at */
+};
+/* Looks for one; that of before, if it is still there. Returns whether there is one. */
+bool attach_obstacle_look(pid_t pid, struct attach_obstacle *obstacle);
+/* It is not just passing: names it. -EAGAIN if so, 0 if not. */
+int attach_obstacle_why(pid_t pid, const struct attach_obstacle *obstacle, struct remarks *why);
 
 /* Stands in the scratch memory, for whoever finds that. */
 struct attach_mark {

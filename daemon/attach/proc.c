@@ -20,6 +20,7 @@
 #define THREADS_MAX   65536
 #define TEXT_SIZE     4096
 #define PF_KTHREAD    0x00200000
+#define PF_WORKERS    0x00004010 /* of io_uring, vhost: PF_IO_WORKER, PF_USER_WORKER */
 #define LIBRARY_NAME  "libtracesmith.so"
 #define MEMFD_MAPPING "memfd:tracesmith" /* former versions have no more in the name */
 
@@ -53,17 +54,22 @@ static pid_t status_last(const char *text, const char *name)
 	return tab ? atoi(tab) : 0;
 }
 
-/* The flags are the ninth field; the command before may hold anything. */
-static bool status_is_kernel_thread(pid_t pid)
+/* The ninth field; the command before may hold anything. */
+static unsigned long task_flags(pid_t pid, pid_t tid)
 {
 	char text[TEXT_SIZE], *p;
 
-	if (procfs_file((uint32_t)pid, "stat", text, sizeof(text)) < 0)
-		return false;
+	if (task_file(pid, tid, "stat", text, sizeof(text)) < 0)
+		return 0;
 	p = strrchr(text, ')');
 	for (int field = 2; p && field < 9; field++)
 		p = strchr(p + 1, ' ');
-	return p && (strtoul(p, NULL, 10) & PF_KTHREAD);
+	return p ? strtoul(p, NULL, 10) : 0;
+}
+
+bool attach_thread_is_kernels(pid_t pid, pid_t tid)
+{
+	return task_flags(pid, tid) & (PF_KTHREAD | PF_WORKERS);
 }
 
 int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret)
@@ -89,7 +95,7 @@ int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret)
 			 &status.uid[3]) != 4)
 		return -ESRCH;
 	status.ns_tid = status_last(state, "\nNSpid:");
-	status.kernel_thread = !tid && status_is_kernel_thread(pid);
+	status.kernel_thread = !tid && task_flags(pid, 0) & PF_KTHREAD;
 	*ret = status;
 	return 0;
 }

@@ -5,11 +5,14 @@
  * (CUDA itself always has such threads); next, one that computes. What a thread is doing is checked
  * again once it has stopped. */
 #include <errno.h>
+#include <limits.h>
+#include <linux/io_uring.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -28,6 +31,10 @@
 #define RETRY_FIRST_US	   200
 #define RETRY_MAX_US	   2000
 #define RSEQ_CONFIG	   0x420f
+
+#define WORKER_NAME	   "iou-" /* of io_uring */
+#define READ_BY_OTHERS	   "what it writes is read"
+#define STEADY_NS	   1000000000ull /* in one call: it is not just passing */
 
 enum rank {
 	RANK_WAITS, /* restarted without a trace */
@@ -71,6 +78,7 @@ static const struct {
 	{ SYS_semtimedop, RANK_AGAIN },
 	{ SYS_io_getevents, RANK_AGAIN },
 	{ SYS_io_pgetevents, RANK_AGAIN },
+	{ SYS_io_uring_enter, RANK_AGAIN },
 	{ SYS_write, RANK_NEVER },
 	{ SYS_writev, RANK_NEVER },
 	{ SYS_sendto, RANK_NEVER },
@@ -82,7 +90,6 @@ static const struct {
 	{ SYS_vmsplice, RANK_NEVER },
 	{ SYS_copy_file_range, RANK_NEVER },
 	{ SYS_connect, RANK_NEVER },
-	{ SYS_io_uring_enter, RANK_NEVER },
 	{ SYS_clone, RANK_NEVER },
 	{ SYS_clone3, RANK_NEVER },
 	{ SYS_fork, RANK_NEVER },
@@ -94,24 +101,79 @@ static const struct {
 	{ SYS_rt_sigreturn, RANK_NEVER },
 };
 
+/* What may be waited for in vain. */
+static const struct {
+	short call;
+	const char *name, *until;
+} obstacles[] = {
+	{ SYS_recvfrom, "recv", "all that it waits for has come" },
+	{ SYS_recvmsg, "recvmsg", "all that it waits for has come" },
+	{ SYS_recvmmsg, "recvmmsg", "all that it waits for has come" },
+	{ SYS_io_uring_enter, "io_uring_enter", "what it has submitted is done" },
+	{ SYS_write, "write", READ_BY_OTHERS },
+	{ SYS_writev, "writev", READ_BY_OTHERS },
+	{ SYS_sendto, "send", READ_BY_OTHERS },
+	{ SYS_sendmsg, "sendmsg", READ_BY_OTHERS },
+	{ SYS_sendmmsg, "sendmmsg", READ_BY_OTHERS },
+	{ SYS_sendfile, "sendfile", READ_BY_OTHERS },
+	{ SYS_splice, "splice", READ_BY_OTHERS },
+	{ SYS_tee, "tee", READ_BY_OTHERS },
+	{ SYS_vmsplice, "vmsplice", READ_BY_OTHERS },
+	{ SYS_copy_file_range, "copy_file_range", "that is copied" },
+	{ SYS_connect, "connect", "it is connected" },
+	{ SYS_vfork, "vfork", "its child has ended or started a program" },
+};
+
 struct candidate {
 	pid_t tid;
 	uint8_t rank;
 	bool filtered; /* by seccomp, which may kill for what we have it do */
 };
 
-static enum rank call_rank(long call, const uint64_t argument[6])
+static enum rank call_base(long call)
 {
-	enum rank rank = RANK_OTHER;
-
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		if (calls[i].call == call)
-			rank = calls[i].rank;
+			return calls[i].rank;
+	return RANK_OTHER;
+}
+
+/* Interrupted, it returns what it has submitted, or 0 with some completions of those that it waits
+ * for: but with nothing to submit, and not more than one to wait for, EINTR or all. */
+static bool uring_only_waits(const uint64_t argument[6])
+{
+	uint64_t flags = argument[3];
+
+	return !argument[1] && argument[2] <= 1 && flags & IORING_ENTER_GETEVENTS &&
+	       !(flags & IORING_ENTER_SQ_WAIT);
+}
+
+static enum rank call_rank(long call, const uint64_t argument[6])
+{
 	/* A part of what was asked for would be returned. */
 	if ((call == SYS_recvfrom && argument[3] & MSG_WAITALL) ||
-	    (call == SYS_recvmsg && argument[2] & MSG_WAITALL))
-		rank = RANK_NEVER;
-	return rank;
+	    (call == SYS_recvmsg && argument[2] & MSG_WAITALL) ||
+	    (call == SYS_io_uring_enter && !uring_only_waits(argument)))
+		return RANK_NEVER;
+	return call_base(call);
+}
+
+/* A pipe takes as much as this in one piece: while a write waits, nothing of it is written, and the
+ * kernel restarts it. */
+static bool write_is_whole(pid_t pid, pid_t tid, const uint64_t argument[6])
+{
+	struct stat file;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", pid, tid, (int)argument[0]);
+	return argument[2] <= PIPE_BUF && stat(path, &file) == 0 && S_ISFIFO(file.st_mode);
+}
+
+static enum rank call_rank_of(pid_t pid, pid_t tid, long call, const uint64_t argument[6])
+{
+	if (call == SYS_write && write_is_whole(pid, tid, argument))
+		return RANK_LOCK;
+	return call_rank(call, argument);
 }
 
 static enum rank thread_rank(const struct attach_target *target, pid_t tid,
@@ -124,7 +186,7 @@ static enum rank thread_rank(const struct attach_target *target, pid_t tid,
 		return RANK_NEVER;
 	if (where.running || where.call < 0)
 		return RANK_RUNS;
-	return call_rank(where.call, where.argument);
+	return call_rank_of(target->pid, tid, where.call, where.argument);
 }
 
 static int candidate_compare(const void *a, const void *b)
@@ -156,7 +218,9 @@ static int thread_candidates(const struct attach_target *target, struct candidat
 		enum rank rank;
 
 		if (attach_status_read(target->pid, tid[i], &status) < 0 ||
-		    strchr("ZX", status.state))
+		    strchr("ZX", status.state) ||
+		    (!strncmp(status.comm, WORKER_NAME, strlen(WORKER_NAME)) &&
+		     attach_thread_is_kernels(target->pid, tid[i])))
 			continue;
 		all_filtered &= status.seccomp != 0;
 		rank = thread_rank(target, tid[i], &status);
@@ -238,7 +302,9 @@ static bool thread_usable(const struct attach_remote *remote, enum attach_loader
 	const uint64_t argument[6] = { regs->rdi, regs->rsi, regs->rdx,
 				       regs->r10, regs->r8,  regs->r9 };
 	bool in_call = (long)regs->orig_rax >= 0;
-	enum rank rank = in_call ? call_rank((long)regs->orig_rax, argument) : RANK_RUNS;
+	enum rank rank = in_call ? call_rank_of(target->pid, remote->tid, (long)regs->orig_rax,
+						argument)
+				 : RANK_RUNS;
 	/* Nothing that holds a lock waits like that. */
 	bool calm = rank == RANK_WAITS || rank == RANK_AGAIN;
 	size_t near = calm ? 0 : STACK_NEAR;
@@ -269,7 +335,8 @@ static int thread_try(struct attach_remote *remote, const struct candidate *cand
 {
 	int r = attach_remote_stop(remote, candidate->tid);
 
-	if (r == -EPERM && attach_thread_is_over(remote->target->pid, candidate->tid))
+	if (r == -EPERM && (attach_thread_is_over(remote->target->pid, candidate->tid) ||
+			    attach_thread_is_kernels(remote->target->pid, candidate->tid)))
 		r = -ESRCH;
 	if (r < 0)
 		return r == -ESRCH ? -EAGAIN : r;
@@ -280,7 +347,9 @@ static int thread_try(struct attach_remote *remote, const struct candidate *cand
 	return remote->stuck ? -EIO : -EAGAIN;
 }
 
-static int thread_round(struct attach_remote *remote, enum attach_loader loader_max)
+/* `obstacle`: where there is no other thread to try. */
+static int thread_round(struct attach_remote *remote, enum attach_loader loader_max,
+			struct attach_obstacle *obstacle)
 {
 	_cleanup_(freep) struct candidate *candidate = NULL;
 	size_t count = 0;
@@ -292,6 +361,10 @@ static int thread_round(struct attach_remote *remote, enum attach_loader loader_
 	r = thread_candidates(remote->target, &candidate, &count);
 	if (r < 0)
 		return r;
+	if (count)
+		obstacle->tid = 0;
+	else
+		attach_obstacle_look(remote->target->pid, obstacle);
 	r = -EAGAIN;
 	for (size_t i = 0; i < count && r == -EAGAIN && !remote->stuck; i++)
 		r = thread_try(remote, &candidate[i], loader_max);
@@ -302,6 +375,7 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 		       unsigned int patience_ms, struct remarks *why)
 {
 	uint64_t begin = attach_now_ns(), end = begin + patience_ms * NS_PER_MS;
+	struct attach_obstacle obstacle = { .tid = 0 };
 	long wait_us = RETRY_FIRST_US;
 	struct attach_status status;
 	int r;
@@ -309,10 +383,11 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 	for (;;) {
 		/* Another thread that is loading something makes ours wait, which is harmless if it
 		 * is short: but it is better to look briefly for a moment without one. */
-		r = thread_round(remote, !loads ? LOADER_ANY
-					 : attach_now_ns() - begin > LOADER_PATIENCE_NS
-						 ? LOADER_BUSY
-						 : LOADER_FREE);
+		r = thread_round(remote,
+				 !loads ? LOADER_ANY
+				 : attach_now_ns() - begin > LOADER_PATIENCE_NS ? LOADER_BUSY
+										: LOADER_FREE,
+				 &obstacle);
 		if (r == 0 || r == -ESRCH || (r != -EAGAIN && r != -ENOEXEC))
 			break;
 		if (attach_status_read(pid, 0, &status) < 0 || strchr("ZX", status.state))
@@ -330,24 +405,65 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 		return ATTACH_WHY(why, r, SHADOW_STACK, REMARK_NUMBER(pid));
 	if (r == -EPERM)
 		return ATTACH_WHY(why, r, TRACE_REFUSED, REMARK_NUMBER(pid));
+	if (attach_obstacle_why(pid, &obstacle, why) < 0)
+		return -EAGAIN;
 	return ATTACH_WHY(why, -EAGAIN, NO_FREE_THREAD, REMARK_NUMBER(pid),
 			  REMARK_NUMBER(patience_ms));
 }
 
-bool attach_thread_half_done(pid_t pid, pid_t tid)
+static bool thread_half_done(pid_t pid, pid_t tid, struct attach_where *ret)
 {
-	struct attach_where where;
-
-	return attach_where_read(pid, tid, &where) == 0 && !where.running && where.call >= 0 &&
-	       call_rank(where.call, where.argument) == RANK_NEVER;
+	return attach_where_read(pid, tid, ret) == 0 && !ret->running && ret->call >= 0 &&
+	       call_rank_of(pid, tid, ret->call, ret->argument) == RANK_NEVER;
 }
 
+static bool where_is_same(const struct attach_where *a, const struct attach_where *b)
+{
+	return a->call == b->call && a->sp == b->sp && a->pc == b->pc &&
+	       !memcmp(a->argument, b->argument, sizeof(a->argument));
+}
+
+bool attach_obstacle_look(pid_t pid, struct attach_obstacle *obstacle)
+{
+	_cleanup_(freep) pid_t *tid = NULL;
+	struct attach_where where;
+	size_t count = 0;
+
+	if (obstacle->tid && thread_half_done(pid, obstacle->tid, &where) &&
+	    where_is_same(&where, &obstacle->where))
+		return true;
+	obstacle->tid = 0;
+	/* None of a process that has ended. */
+	attach_threads_read(pid, &tid, &count);
+	for (size_t i = 0; i < count; i++)
+		if (thread_half_done(pid, tid[i], &where)) {
+			*obstacle = (struct attach_obstacle){ tid[i], where, attach_now_ns() };
+			return true;
+		}
+	return false;
+}
+
+int attach_obstacle_why(pid_t pid, const struct attach_obstacle *obstacle, struct remarks *why)
+{
+	struct attach_status status;
+
+	if (!obstacle->tid || attach_now_ns() - obstacle->since_ns < STEADY_NS ||
+	    attach_status_read(pid, obstacle->tid, &status) < 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(obstacles); i++)
+		if (obstacles[i].call == obstacle->where.call)
+			return ATTACH_WHY(why, -EAGAIN, THREAD_WAITS, REMARK_NUMBER(pid),
+					  REMARK_NUMBER(obstacle->tid), status.comm,
+					  obstacles[i].name, obstacles[i].until);
+	return 0;
+}
+
+/* Also where the call was none to be stopped in: with EINTR it has done nothing. */
 void attach_thread_again(struct user_regs_struct *regs)
 {
-	if ((long)regs->rax != -EINTR || (long)regs->orig_rax < 0)
-		return;
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
-		if (calls[i].call == (long)regs->orig_rax &&
-		    (calls[i].rank == RANK_AGAIN || calls[i].rank == RANK_LOCK))
-			regs->rax = (unsigned long long)-RESTART_NO_HANDLER;
+	enum rank rank = call_base((long)regs->orig_rax);
+
+	if ((long)regs->rax == -EINTR && (long)regs->orig_rax >= 0 &&
+	    (rank == RANK_AGAIN || rank == RANK_LOCK))
+		regs->rax = (unsigned long long)-RESTART_NO_HANDLER;
 }

@@ -35,6 +35,7 @@ struct job {
 	struct light_plan plan;
 	bool take;
 	bool restored;	/* what is left to do is to leave the region */
+	struct attach_obstacle obstacle;
 	uint64_t *mark; /* of the span, NULL: it is only to clear what an earlier daemon left */
 	uint32_t *change;
 	int r;
@@ -308,7 +309,7 @@ static int job_try(struct job *job, uint64_t limit_ns)
 	uint64_t stopped_ns;
 	int r;
 
-	if (!freeze_may(job->plan.pid))
+	if (attach_obstacle_look(job->plan.pid, &job->obstacle))
 		return -EAGAIN;
 	r = freeze_stop(job->plan.pid, limit_ns, &freeze);
 	if (r < 0)
@@ -339,7 +340,7 @@ static int job_run(struct job *job)
 		pause_ns = pause_ns * 2 < PAUSE_MAX_NS ? pause_ns * 2 : PAUSE_MAX_NS;
 		passed_ns = attach_now_ns() - begin_ns;
 	} while (passed_ns < (uint64_t)PATIENCE_NS);
-	if (r == -EAGAIN)
+	if (r == -EAGAIN && attach_obstacle_why(job->plan.pid, &job->obstacle, job->why) == 0)
 		ATTACH_FAILED(job->why, r, "Process %d could not be changed: %s; try again",
 			      job->plan.pid,
 			      job->restored ? "a thread is still in code of ours"

@@ -7,6 +7,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -335,6 +336,44 @@ class Light(tracesmith.Case):
         self.detach(pid)
         self.wait_launches(process)
         self.all_seen(process)
+
+    def waits(self, what):
+        process = subprocess.Popen([os.path.join(tracesmith.BUILD, "tests/e2e/e2e_waits"), tracesmith.library(), what], text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **self.environment()})
+        self.addCleanup(self.end, process)
+        if process.stdout.readline() != "ready\n" and process.wait(tracesmith.DEADLINE) == tracesmith.SKIP:
+            print("no io_uring here", file=sys.stderr)
+            return None
+        wait_for("its calls", lambda: self.daemon.known(process.pid))
+        return process
+
+    def goes_on(self, process):
+        process.communicate("x", timeout=60)
+        self.assertEqual(process.returncode, 0)
+
+    def test_a_thread_in_a_call_that_can_start_again(self):
+        """It waits on, and gets all that it waits for."""
+        for what in "uring", "worker", "pipe":
+            process = self.waits(what)
+            for _ in range(3 if process else 0):
+                self.attach(process.pid)
+                self.detach(process.pid)
+            if process:
+                self.goes_on(process)
+
+    def test_a_thread_in_a_call_that_would_end_half_done_is_named(self):
+        for what, call, until in (("submit", "io_uring_enter", "what it has submitted is done"),
+                                  ("large", "write", "what it writes is read")):
+            process = self.waits(what)
+            if not process:
+                continue
+            pid = process.pid
+            refused = self.daemon.ctl("attach", pid, "--light")
+            self.assertEqual(refused.code, 1, refused.err)
+            self.assertRegex(refused.err, rf"^tsctl: Thread \d+ \('e2e_waits'\) of process {pid} waits in {call}\(\), which would"
+                                          rf" end half done if it was stopped: try again when {until}\n$")
+            wait_for("our library to go", lambda: "tracesmith" not in self.maps(pid))
+            self.goes_on(process)
 
     def test_flat_out(self):
         """As fast as it can: what finds no room in a ring is counted."""

@@ -29,6 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/uring_of.h"
+
 #define WAIT_MS	       400
 #define FAILURES_SHOWN 10
 
@@ -257,6 +259,121 @@ static void wait_epoll_signal(void)
 	CHECK(r == -1 && errno == EINTR && handled == 1, handled);
 }
 
+static struct uring uring;
+
+static void ring_open(void)
+{
+	CHECK(uring_open(&uring), errno);
+}
+
+static void ring_check(void)
+{
+	int32_t result = 0;
+
+	CHECK(uring_is_done(&uring, &result) && result == 1 && uring.byte == 'x', result);
+}
+
+static void wait_uring(void)
+{
+	long r;
+
+	ring_open();
+	uring_put_read(&uring, 0);
+	r = uring_enter(&uring, 1, 0);
+	CHECK(r == 1, r);
+	r = uring_enter(&uring, 0, 1);
+	CHECK(r == 0, r);
+	ring_check();
+}
+
+static void wait_uring_worker(void)
+{
+	long r;
+
+	ring_open();
+	uring_put_read(&uring, IOSQE_ASYNC);
+	r = uring_enter(&uring, 1, 0);
+	CHECK(r == 1, r);
+	r = uring_enter(&uring, 0, 1);
+	CHECK(r == 0, r);
+	ring_check();
+}
+
+/* Would return at once with what it has submitted, and nothing done. */
+static void wait_uring_submit(void)
+{
+	long r;
+
+	ring_open();
+	uring_put_read(&uring, 0);
+	r = uring_enter(&uring, 1, 1);
+	CHECK(r == 1, r);
+	ring_check();
+}
+
+static void wait_uring_time(void)
+{
+	struct __kernel_timespec time = { .tv_nsec = WAIT_MS * 1000000l };
+	struct io_uring_getevents_arg more = { .ts = (uintptr_t)&time };
+	long r;
+
+	ring_open();
+	r = syscall(SYS_io_uring_enter, uring.fd, 0, 1,
+		    IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &more, sizeof(more));
+	CHECK(r == -1 && errno == ETIME, r);
+}
+
+static void wait_uring_signal(void)
+{
+	long r;
+
+	ring_open();
+	r = uring_enter(&uring, 0, 1);
+	CHECK(r == -1 && errno == EINTR && handled == 1, handled);
+}
+
+/* A pipe that a child empties when a byte comes. */
+static void pipe_wait(size_t size, bool full)
+{
+	static char block[256 << 10];
+	pid_t child;
+	int fd[2], status = 1;
+	long r, before = 0;
+
+	CHECK(pipe2(fd, O_CLOEXEC) == 0, 0);
+	fcntl(fd[1], F_SETFL, O_NONBLOCK);
+	while (full && (r = write(fd[1], block, 4096)) > 0)
+		before += r;
+	fcntl(fd[1], F_SETFL, 0);
+	child = fork();
+	if (!child) {
+		char c = 0;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(fd[1]);
+		CHECK(next_byte(&c) == 1 && c == 'x', c);
+		while ((r = read(fd[0], block, sizeof(block))) > 0)
+			before -= r;
+		_exit(before + (long)size == 0 && !failures ? 7 : 8);
+	}
+	r = write(fd[1], block, size);
+	CHECK(r == (long)size, r);
+	close(fd[1]);
+	waitpid(child, &status, 0);
+	CHECK(WEXITSTATUS(status) == 7, status);
+}
+
+static void wait_pipe(void)
+{
+	pipe_wait(4096, true);
+}
+
+/* Waits after a part. */
+static void wait_pipe_large(void)
+{
+	pipe_wait(256 << 10, false);
+}
+
 static const struct {
 	const char *name;
 	void (*wait)(void);
@@ -280,6 +397,13 @@ static const struct {
 	{ "pause", wait_pause, false, false },
 	{ "sigsuspend", wait_sigsuspend, false, true },
 	{ "epoll_signal", wait_epoll_signal, false, false },
+	{ "uring", wait_uring, false, false },
+	{ "uring_worker", wait_uring_worker, false, false },
+	{ "uring_submit", wait_uring_submit, false, false },
+	{ "uring_time", wait_uring_time, true, false },
+	{ "uring_signal", wait_uring_signal, false, false },
+	{ "pipe", wait_pipe, false, false },
+	{ "pipe_large", wait_pipe_large, false, false },
 };
 
 static bool run_wait(const char *name)

@@ -186,6 +186,58 @@ static void calls_that_wait_for_a_signal_get_it(void **state)
 	call_waits_on("epoll_signal", SYS_epoll_wait);
 }
 
+/* Forbidden, or not there: said aloud. */
+static bool has_uring(void)
+{
+	char params[256] = { 0 };
+	int fd = (int)syscall(SYS_io_uring_setup, 1, params);
+
+	if (fd < 0)
+		print_message("skipped: io_uring_setup: %s\n", strerror(errno));
+	close(fd);
+	return fd >= 0;
+}
+
+static void completions_are_waited_for_on(void **state)
+{
+	if (!has_uring())
+		skip();
+	call_waits_on("uring", 0);
+	call_waits_on("uring_worker", 0);
+	call_waits_on("uring_time", 0);
+	call_waits_on("uring_signal", SYS_io_uring_enter);
+}
+
+static void write_of_which_nothing_is_written_waits_on(void **state)
+{
+	call_waits_on("pipe", 0);
+}
+
+/* Where no other thread can be had, and it goes on as if nobody had asked. */
+static void is_refused_while_it_waits(const char *name, long number, const char *said)
+{
+	struct victim victim = victim_start(name, NULL);
+	int status;
+
+	victim_waits(&victim, number);
+	refuses(&victim, true, -EAGAIN, said);
+	status = victim_end(&victim);
+	if (status)
+		fail_msg("%s: %d", name, status);
+}
+
+static void call_that_would_end_half_done_is_named(void **state)
+{
+	is_refused_while_it_waits("pipe_large", SYS_write,
+				  "('attach_target') of process");
+	is_refused_while_it_waits("pipe_large", SYS_write,
+				  "waits in write(), which would end half done if it was stopped: "
+				  "try again when what it writes is read");
+	if (has_uring())
+		is_refused_while_it_waits("uring_submit", SYS_io_uring_enter,
+					  "waits in io_uring_enter()");
+}
+
 /* A tracer that is the parent as well would take the exit status away: another process attaches. */
 static pid_t attach_elsewhere(const struct victim *victim, uint32_t entry_does)
 {
@@ -431,6 +483,9 @@ int main(void)
 		cmocka_unit_test(calls_that_the_kernel_would_end_wait_on),
 		cmocka_unit_test(calls_that_wait_for_data_get_it),
 		cmocka_unit_test(calls_that_wait_for_a_signal_get_it),
+		cmocka_unit_test(completions_are_waited_for_on),
+		cmocka_unit_test(write_of_which_nothing_is_written_waits_on),
+		cmocka_unit_test(call_that_would_end_half_done_is_named),
 		cmocka_unit_test(a_signal_during_the_stop_ends_the_call),
 		cmocka_unit_test(a_second_attach_is_refused_and_a_parked_library_started_again),
 		cmocka_unit_test(a_program_survives_the_death_of_the_daemon),

@@ -146,6 +146,9 @@ static const struct meaning meanings[] = {
 				     "No thread of process {1} was free within {2} ms: all were "
 				     "loading libraries, allocating memory or inside the driver; "
 				     "try again" },
+	[REASON(THREAD_WAITS)] = { CODE(UNAVAILABLE),
+				   "Thread {2} ('{3}') of process {1} waits in {4}(), which would "
+				   "end half done if it was stopped: try again when {5}" },
 	[REASON(OTHER_DAEMON)] = { CODE(BAD_REQUEST), "Process {1} already carries the library, "
 						      "connected to another daemon" },
 	[REASON(BEING_ATTACHED)] = { CODE(BAD_REQUEST), "Process {1} is already being attached" },
