@@ -414,7 +414,8 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 static bool thread_half_done(pid_t pid, pid_t tid, struct attach_where *ret)
 {
 	return attach_where_read(pid, tid, ret) == 0 && !ret->running && ret->call >= 0 &&
-	       call_rank_of(pid, tid, ret->call, ret->argument) == RANK_NEVER;
+	       call_rank_of(pid, tid, ret->call, ret->argument) == RANK_NEVER &&
+	       !attach_thread_is_kernels(pid, tid);
 }
 
 static bool where_is_same(const struct attach_where *a, const struct attach_where *b)

@@ -370,7 +370,7 @@ class Light(tracesmith.Case):
             pid = process.pid
             refused = self.daemon.ctl("attach", pid, "--light")
             self.assertEqual(refused.code, 1, refused.err)
-            self.assertRegex(refused.err, rf"^tsctl: Thread \d+ \('e2e_waits'\) of process {pid} waits in {call}\(\), which would"
+            self.assertRegex(refused.err, rf"^tsctl: Cannot record process {pid}: Thread \d+ \('e2e_waits'\) of process {pid} waits in {call}\(\), which would"
                                           rf" end half done if it was stopped: try again when {until}\n$")
             wait_for("our library to go", lambda: "tracesmith" not in self.maps(pid))
             self.goes_on(process)

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include "core/base/array.h"
+#include "daemon/attach/freeze.h"
 #include "tests/unit/attach_story.h"
 
 #define CYCLES		20
@@ -14,6 +15,7 @@
 #define SAMPLES		20
 #define SAMPLE_US	2000
 #define KILLS		80
+#define FREEZES		100
 
 /* What is there at the least: a busy program has more for moments. */
 static struct residue settled_residue_of(pid_t pid)
@@ -211,6 +213,30 @@ static void completions_are_waited_for_on(void **state)
 static void write_of_which_nothing_is_written_waits_on(void **state)
 {
 	call_waits_on("pipe", 0);
+}
+
+/* All threads at once, and not in time: those that come to stop later are let go as they were. */
+static void call_of_a_process_that_stops_too_late_waits_on(void **state)
+{
+	struct victim victim = victim_start("epoll", NULL);
+	struct freeze freeze;
+	int status, late = 0;
+
+	for (int i = 0; i < FREEZES; i++) {
+		int r;
+
+		victim_waits(&victim, SYS_epoll_wait);
+		r = freeze_stop(victim.pid, 0, &freeze);
+		if (r == 0)
+			freeze_release(&freeze);
+		else
+			assert_int_equal(r, -EAGAIN);
+		late += r < 0;
+	}
+	print_message("%d of %d were too late\n", late, FREEZES);
+	status = victim_end(&victim);
+	if (status)
+		fail_msg("epoll: %d", status);
 }
 
 /* Where no other thread can be had, and it goes on as if nobody had asked. */
@@ -485,6 +511,7 @@ int main(void)
 		cmocka_unit_test(calls_that_wait_for_a_signal_get_it),
 		cmocka_unit_test(completions_are_waited_for_on),
 		cmocka_unit_test(write_of_which_nothing_is_written_waits_on),
+		cmocka_unit_test(call_of_a_process_that_stops_too_late_waits_on),
 		cmocka_unit_test(call_that_would_end_half_done_is_named),
 		cmocka_unit_test(a_signal_during_the_stop_ends_the_call),
 		cmocka_unit_test(a_second_attach_is_refused_and_a_parked_library_started_again),
