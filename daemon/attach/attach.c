@@ -510,6 +510,12 @@ static int tidy(const struct attach_work *work)
 	r = state_open(&state, work->pid, work->started_ticks, work->why);
 	if (r == 0)
 		r = attach_residue_find(&state);
+	/* A call of the helper's, which holds a lock of the loader. */
+	if (r > 0 && state.remote.scratch && state.mark.tid) {
+		int end = attach_turn_finish(&state.remote, state.mark.tid);
+
+		r = end < 0 && end != -ESRCH ? end : r;
+	}
 	/* Its thread may just be closing what was found, and the program opens something there. */
 	if (r > 0)
 		r = attach_residue_wait(&state) ?: attach_residue_find(&state);

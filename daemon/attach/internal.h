@@ -2,8 +2,8 @@
  *
  * attach.c has the sequence, step.c its steps, check.c the refusals, proc.c reads /proc, target.c
  * knows the layout of the process, thread.c chooses a thread of it, freeze.c stops all of them,
- * remote.c makes that thread do something for us, frame.c is its way back if we die, and residue.c
- * removes what is left then.
+ * remote.c makes that thread do something for us, turn.c has it do its own work as well while that
+ * waits, frame.c is its way back if we die, and residue.c removes what is left then.
  */
 #ifndef TS_ATTACH_INTERNAL_H
 #define TS_ATTACH_INTERNAL_H
@@ -140,6 +140,13 @@ enum attach_loader {
 	LOADER_ANY,
 };
 enum attach_loader attach_target_loader(const struct attach_target *target, pid_t tid);
+#define ATTACH_LOCKS_MAX   8
+#define ATTACH_OWNER_NONE  (1u << 22) /* the number of no thread */
+#define ATTACH_LOCK_OWNER  8	      /* where that stands in a lock */
+/* The locks of the loader that the thread with this number, as the process has it, holds; more than
+ * ATTACH_LOCKS_MAX: not all are written. */
+size_t attach_target_held(const struct attach_target *target, uint32_t owner,
+			  uint64_t ret[ATTACH_LOCKS_MAX]);
 /* For the loaded object with this handle (link map): the address of our entry; -ENOENT: not
  * ours. */
 int attach_target_entry(const struct attach_target *target, uint64_t handle, uint64_t *ret);
@@ -158,8 +165,11 @@ struct attach_remote {
 	uint64_t code;	  /* an executable page that we created; 0: none yet */
 	uint64_t scratch; /* ATTACH_SCRATCH_SIZE of memory; 0: none yet */
 	uint64_t stopped_at_ns, stopped_ns;
+	uint64_t errno_at; /* 0: unknown */
+	int error;	   /* its own errno, where that is known */
 	int nice; /* that it had */
 	bool hurries;
+	bool turns;   /* its call waits with a lock of the loader: for short times only */
 	bool once;    /* its call is not made again, so a lock is waited for longer */
 	int fault;    /* the signal that ended a call */
 	bool settled; /* in a stop from which the kernel would restart a system call */
@@ -177,12 +187,29 @@ void attach_remote_hurry(struct attach_remote *remote, bool hurry);
 int attach_remote_syscall(struct attach_remote *remote, long number, const uint64_t argument[6],
 			  int64_t *ret);
 /* Needs code and scratch. -ETIMEDOUT, -EBUSY (it waits for a lock), -EFAULT: it did not return;
- * only release it. */
+ * only release it. -EINPROGRESS: it waits for a lock and holds one of the loader's. Then it must go
+ * on until it returns. */
 int attach_remote_call(struct attach_remote *remote, uint64_t function, uint64_t first,
 		       uint64_t second, uint64_t *ret);
+int attach_remote_go_on(struct attach_remote *remote, uint64_t *ret);
+/* Where the frame with the way back of a call is, and what it is called with. */
+int attach_remote_frame(const struct attach_remote *remote, uint64_t *ret_sp);
+/* For turn.c: a stop of the thread, -ETIMEDOUT; has it run on; notes what it has, to restore it. */
+int attach_remote_wait(struct attach_remote *remote, uint64_t limit_ns, int *ret_status);
+int attach_remote_resume(struct attach_remote *remote, int how, int signal);
+int attach_remote_save(struct attach_remote *remote);
 int attach_remote_release(struct attach_remote *remote);
 /* Writes the few instructions that calls return to into the page `code`. */
 int attach_remote_code(struct attach_remote *remote);
+
+/* turn.c */
+/* As attach_remote_call(), but never -EINPROGRESS: the thread gets on with its own work meanwhile.
+ */
+int attach_turn_call(struct attach_remote *remote, uint64_t function, uint64_t first,
+		     uint64_t second, uint64_t *ret);
+/* Ends a call that was set aside when its tracer was killed. 0: also where there is none; -ESRCH:
+ * its thread has ended; -EAGAIN. */
+int attach_turn_finish(struct attach_remote *remote, pid_t tid);
 
 /* frame.c */
 /* Where a stack with the given `top` must be when a function is called that returns through
@@ -198,7 +225,11 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 /* The kernel ends some calls with EINTR whenever they are interrupted. Makes it restart them,
  * unless a handler of the program runs. */
 void attach_thread_again(struct user_regs_struct *regs);
-/* A thread in a call that could end half done, or that cannot be stopped now. */
+/* Whether a stopped thread can do something for us now. */
+bool attach_thread_usable(const struct attach_remote *remote, enum attach_loader loader_max);
+/* Whether it is in a call that could end half done, or that cannot be stopped now. */
+bool attach_thread_half_done(pid_t pid, pid_t tid, struct attach_where *ret);
+/* A thread in such a call. */
 struct attach_obstacle {
 	pid_t tid; /* 0: none was found */
 	struct attach_where where;

@@ -32,7 +32,8 @@
 #define ROUNDS_ONCE    30	    /* the same, of a call that is not made again */
 #define ROUNDS_SLOW    8
 #define ROUNDS_BUSY    20 /* of all calls: it waits for a CPU itself */
-#define ROUNDS_LOADING 50
+#define ROUNDS_TURN    5  /* a lock that is held for so long may need the thread's own work */
+#define TURN_NS	       20000000ull /* then, instead of CALL_NS */
 #define END_NS	       5000000000ull
 #define SPIN_NS	       20000ull
 #define TICK_NS	       10000000
@@ -89,7 +90,7 @@ static uint64_t time_or_two_ticks(uint64_t *before)
 /* A stop usually comes sooner than sleeping and waking takes. But the thread may need our processor
  * for it. Where we get none for long, the thread had none either, as far as we know: that counts as
  * two ticks. */
-static int remote_wait(struct attach_remote *remote, uint64_t limit_ns, int *ret_status)
+int attach_remote_wait(struct attach_remote *remote, uint64_t limit_ns, int *ret_status)
 {
 	uint64_t before = attach_now_ns(), passed = 0;
 	int status;
@@ -112,10 +113,12 @@ static int remote_wait(struct attach_remote *remote, uint64_t limit_ns, int *ret
 	}
 }
 
-static int remote_resume(struct attach_remote *remote, enum __ptrace_request how, int signal)
+int attach_remote_resume(struct attach_remote *remote, int how, int signal)
 {
 	remote->settled = false;
-	return ptrace(how, remote->tid, NULL, (void *)(long)signal) < 0 ? -errno : 0;
+	return ptrace((enum __ptrace_request)how, remote->tid, NULL, (void *)(long)signal) < 0
+		       ? -errno
+		       : 0;
 }
 
 static bool status_is_event(int status)
@@ -133,9 +136,9 @@ static int remote_interrupt(struct attach_remote *remote, bool running)
 	for (;;) {
 		if (ptrace(PTRACE_INTERRUPT, remote->tid, NULL, NULL) < 0)
 			return -errno;
-		if (!running && remote_resume(remote, PTRACE_CONT, signal) < 0)
+		if (!running && attach_remote_resume(remote, PTRACE_CONT, signal) < 0)
 			return -ESRCH;
-		r = remote_wait(remote, STOP_NS, &status);
+		r = attach_remote_wait(remote, STOP_NS, &status);
 		if (r == -ESRCH)
 			return r;
 		if (r == 0 && status_is_event(status)) {
@@ -151,7 +154,7 @@ static int remote_interrupt(struct attach_remote *remote, bool running)
 	}
 }
 
-static int remote_save(struct attach_remote *remote)
+int attach_remote_save(struct attach_remote *remote)
 {
 	struct iovec xstate = { remote->xstate, ATTACH_XSTATE_MAX };
 	struct iovec shadow = { &(uint64_t){ 0 }, sizeof(uint64_t) };
@@ -176,8 +179,8 @@ static int remote_bury(struct attach_remote *remote)
 	int status;
 
 	while (!remote->gone && attach_now_ns() < end) {
-		if (remote_wait(remote, END_NS, &status) == 0 &&
-		    remote_resume(remote, PTRACE_CONT, 0) < 0)
+		if (attach_remote_wait(remote, END_NS, &status) == 0 &&
+		    attach_remote_resume(remote, PTRACE_CONT, 0) < 0)
 			sched_yield();
 	}
 	return -ESRCH;
@@ -204,13 +207,14 @@ int attach_remote_stop(struct attach_remote *remote, pid_t tid)
 	remote->tid = tid;
 	remote->gone = remote->settled = remote->stuck = remote->hurries = false;
 	remote->fault = 0;
+	remote->errno_at = 0;
 	remote->stopped_at_ns = attach_now_ns();
 	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0)
 		return -errno;
 	r = remote_interrupt(remote, true);
 	if (r < 0)
 		return remote->stuck ? r : remote_bury(remote);
-	r = remote_save(remote);
+	r = attach_remote_save(remote);
 	if (r < 0 && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0)
 		return remote_bury(remote);
 	return r;
@@ -222,7 +226,7 @@ static int remote_await(struct attach_remote *remote, uint64_t limit_ns)
 	int r, status, signal;
 
 	for (;;) {
-		r = remote_wait(remote, limit_ns, &status);
+		r = attach_remote_wait(remote, limit_ns, &status);
 		if (r < 0)
 			return r;
 		signal = status_is_event(status) ? 0 : WSTOPSIG(status);
@@ -235,14 +239,14 @@ static int remote_await(struct attach_remote *remote, uint64_t limit_ns)
 			remote->settled = true;
 			return -EFAULT;
 		}
-		if (remote_resume(remote, PTRACE_SYSCALL, signal) < 0)
+		if (attach_remote_resume(remote, PTRACE_SYSCALL, signal) < 0)
 			return -ESRCH;
 	}
 }
 
 static int remote_next(struct attach_remote *remote, uint64_t limit_ns)
 {
-	return remote_resume(remote, PTRACE_SYSCALL, 0) < 0 ? -ESRCH
+	return attach_remote_resume(remote, PTRACE_SYSCALL, 0) < 0 ? -ESRCH
 							    : remote_await(remote, limit_ns);
 }
 
@@ -320,9 +324,9 @@ static bool remote_runs(const struct attach_remote *remote)
 	       status.state == 'R';
 }
 
-/* Whether a long call should continue. It must not be abandoned while it holds a lock of the loader
- * itself; if it only waits for one, abandoning is safe, and better than standing still: -EBUSY.
- * What is slow for another reason gets more time. */
+/* Whether a long call should continue. It must never be abandoned while it holds a lock of the
+ * loader itself: nobody else could load anything any more. If it only waits for one, abandoning is
+ * safe, and better than standing still: -EBUSY. What is slow for another reason gets more time. */
 static int remote_late(struct attach_remote *remote, int round)
 {
 	struct user_regs_struct regs;
@@ -333,7 +337,9 @@ static int remote_late(struct attach_remote *remote, int round)
 	if (ptrace(PTRACE_GETREGS, remote->tid, NULL, &regs) < 0)
 		return -ESRCH;
 	if (attach_target_loader(remote->target, remote->tid) == LOADER_LOADS)
-		return round < ROUNDS_LOADING ? 0 : -ETIMEDOUT;
+		return regs.orig_rax == SYS_futex && (remote->turns || round >= ROUNDS_TURN)
+			       ? -EINPROGRESS
+			       : 0;
 	if (regs.orig_rax == SYS_futex)
 		return round < (remote->once ? ROUNDS_ONCE : ROUNDS_LOCKED) ? 0 : -EBUSY;
 	return round < ROUNDS_SLOW ? 0 : -ETIMEDOUT;
@@ -341,13 +347,13 @@ static int remote_late(struct attach_remote *remote, int round)
 
 /* Runs until the thread is about to do the rt_sigreturn that calls end with, and skips that. The
  * result present at a stop shows whether it is at the entry of a system call. */
-static int remote_run(struct attach_remote *remote, uint64_t *ret)
+int attach_remote_go_on(struct attach_remote *remote, uint64_t *ret)
 {
 	struct user_regs_struct regs;
 	int r, rounds = 0, busy = 0;
 
 	for (;;) {
-		r = remote_next(remote, CALL_NS);
+		r = remote_next(remote, remote->turns && !rounds ? TURN_NS : CALL_NS);
 		/* It would spend its next time on the CPU with stopping. */
 		while (r == -ETIMEDOUT && busy++ < ROUNDS_BUSY && remote_runs(remote))
 			r = remote_await(remote, CALL_NS);
@@ -369,14 +375,21 @@ static int remote_run(struct attach_remote *remote, uint64_t *ret)
 	return r < 0 ? r : remote_next(remote, SYSCALL_NS);
 }
 
+int attach_remote_frame(const struct attach_remote *remote, uint64_t *ret_sp)
+{
+	return attach_frame_write(remote, remote->scratch + ATTACH_SCRATCH_SIZE, remote->code,
+				  ret_sp);
+}
+
 int attach_remote_call(struct attach_remote *remote, uint64_t function, uint64_t first,
 		       uint64_t second, uint64_t *ret)
 {
 	struct user_regs_struct regs = remote->saved;
-	uint64_t top = remote->scratch + ATTACH_SCRATCH_SIZE, sp;
+	uint64_t sp;
 	int r;
 
-	r = attach_frame_write(remote, top, remote->code, &sp);
+	remote->turns = false;
+	r = attach_remote_frame(remote, &sp);
 	if (r < 0)
 		return r;
 	regs.rip = function;
@@ -388,7 +401,7 @@ int attach_remote_call(struct attach_remote *remote, uint64_t function, uint64_t
 	regs.eflags &= ~FLAGS_CLEAR;
 	r = remote_registers(remote, &regs);
 	if (r == 0)
-		r = remote_run(remote, ret);
+		r = attach_remote_go_on(remote, ret);
 	return r;
 }
 

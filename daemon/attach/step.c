@@ -193,7 +193,7 @@ int attach_step_clean(struct attach_state *state, const void *data)
 	int r = 0;
 
 	if (state->unload && !attach_is_live(state->pid)) {
-		r = attach_remote_call(remote, state->target.dlclose, state->handle, 0, &closed);
+		r = attach_turn_call(remote, state->target.dlclose, state->handle, 0, &closed);
 		state->late = step_is_late(r);
 		if (state->late)
 			return r; /* all is there still, for another try */
@@ -220,7 +220,7 @@ int attach_step_clean(struct attach_state *state, const void *data)
 static int state_call(struct attach_state *state, const char *name, uint64_t function,
 		      uint64_t first, uint64_t second, uint64_t *ret)
 {
-	int r = attach_remote_call(&state->remote, function, first, second, ret);
+	int r = attach_turn_call(&state->remote, function, first, second, ret);
 
 	state->locked = r == -EBUSY;
 	state->late = step_is_late(r);
@@ -313,44 +313,58 @@ static int step_entry(struct attach_state *state, const struct ts_settings *want
 }
 
 /* The thread may be about to look at its errno. */
+static int state_errno(struct attach_state *state)
+{
+	struct attach_remote *remote = &state->remote;
+	uint64_t where;
+	int r = state_call(state, "__errno_location", state->target.errno_location, 0, 0, &where);
+
+	if (r == 0 &&
+	    attach_target_read(&state->target, where, &remote->error, sizeof(remote->error)) == 0)
+		remote->errno_at = where;
+	return r;
+}
+
+static void state_errno_back(const struct attach_state *state)
+{
+	const struct attach_remote *remote = &state->remote;
+
+	if (remote->errno_at && !remote->gone)
+		attach_target_write(&state->target, remote->errno_at, &remote->error,
+				    sizeof(remote->error));
+}
+
 int attach_step_load(struct attach_state *state, const void *data)
 {
 	bool load = !state->entry;
-	uint64_t where;
-	int r, value, error;
+	int r = state_errno(state);
 
-	r = state_call(state, "__errno_location", state->target.errno_location, 0, 0, &where);
 	if (r < 0)
 		return r;
-	error = attach_target_read(&state->target, where, &value, sizeof(value));
 	if (load)
 		r = step_dlopen(state);
 	if (r == 0)
 		r = step_entry(state, data);
 	state->unload = r < 0 && load && state->handle;
-	if (!error && !state->remote.gone)
-		attach_target_write(&state->target, where, &value, sizeof(value));
+	state_errno_back(state);
 	return r;
 }
 
 int attach_step_unload(struct attach_state *state, const void *data)
 {
-	uint64_t where, result;
-	int r, value, error;
+	uint64_t result;
+	int r;
 
 	r = step_memory(state);
 	if (r == 0)
-		r = state_call(state, "__errno_location", state->target.errno_location, 0, 0,
-			       &where);
+		r = state_errno(state);
 	if (r < 0)
 		return r;
-	error = attach_target_read(&state->target, where, &value, sizeof(value));
 	r = state_call(state, "dlclose", state->target.dlclose, state->handle, 0, &result);
 	if (r == 0 && (int)result)
 		r = ATTACH_FAILED(state->why, -EIO, "Process %d could not unload the library",
 				  state->pid);
-	if (!error && !state->remote.gone)
-		attach_target_write(&state->target, where, &value, sizeof(value));
+	state_errno_back(state);
 	if (!state->remote.gone && !state->remote.fault)
 		attach_step_clean(state, NULL);
 	return r;

@@ -29,7 +29,6 @@
 #define INTERNAL_OPEN	 0x80000000u /* of glibc: __libc_dlopen_mode insists on it */
 #define MUTEX_WORDS	 5
 #define MUTEX_COUNT_MAX	 1000
-#define PID_MAX		 (1 << 22)
 #define STARTING_MS	 500 /* a loader takes this long at most, on a busy machine */
 #define STARTING_STEP_MS 5
 
@@ -429,23 +428,53 @@ bool attach_target_unsafe(const struct attach_target *target, uint64_t pc)
 
 /* Its locks are recursive mutexes: lock, count, owner, users, kind. Their place in the loader's
  * state depends on its version, so they are recognised by how a held one looks. */
+static bool lock_is_held(const uint32_t *word)
+{
+	return (word[0] == 1 || word[0] == 2) && word[1] && word[1] < MUTEX_COUNT_MAX && word[2] &&
+	       word[2] <= ATTACH_OWNER_NONE && word[3] <= 1 && word[4] == 1;
+}
+
+/* The loader's state, the caller frees *ret; *ret_count words of it, 0: it cannot be read. */
+static uint32_t *loader_words(const struct attach_target *target, size_t *ret_count)
+{
+	size_t count = target->loader_state_size / sizeof(uint32_t);
+	uint32_t *word = NULL;
+
+	if (count >= MUTEX_WORDS && target->loader_state_size <= TEXT_CHUNK)
+		word = malloc(target->loader_state_size);
+	if (!word || attach_target_read(target, target->loader_state, word, count * sizeof(*word)))
+		count = 0;
+	*ret_count = count;
+	return word;
+}
+
+size_t attach_target_held(const struct attach_target *target, uint32_t owner,
+			  uint64_t ret[ATTACH_LOCKS_MAX])
+{
+	size_t count, found = 0;
+	_cleanup_(freep) uint32_t *word = loader_words(target, &count);
+
+	for (size_t i = 0; i + MUTEX_WORDS <= count; i += 2) {
+		if (!lock_is_held(&word[i]) || word[i + 2] != owner)
+			continue;
+		if (found < ATTACH_LOCKS_MAX)
+			ret[found] = target->loader_state + i * sizeof(*word);
+		found++;
+	}
+	return found;
+}
+
 enum attach_loader attach_target_loader(const struct attach_target *target, pid_t tid)
 {
-	_cleanup_(freep) uint32_t *word = NULL;
-	size_t count = target->loader_state_size / sizeof(*word);
 	enum attach_loader loader = LOADER_FREE;
 	struct attach_status status;
+	size_t count;
+	_cleanup_(freep) uint32_t *word = loader_words(target, &count);
 
-	if (count < MUTEX_WORDS || target->loader_state_size > TEXT_CHUNK ||
-	    attach_status_read(target->pid, tid, &status) < 0)
-		return LOADER_FREE;
-	word = malloc(target->loader_state_size);
-	if (!word || attach_target_read(target, target->loader_state, word, count * sizeof(*word)))
+	if (!count || attach_status_read(target->pid, tid, &status) < 0)
 		return LOADER_FREE;
 	for (size_t i = 0; i + MUTEX_WORDS <= count; i += 2) {
-		if ((word[i] != 1 && word[i] != 2) || !word[i + 1] ||
-		    word[i + 1] >= MUTEX_COUNT_MAX || !word[i + 2] || word[i + 2] > PID_MAX ||
-		    word[i + 3] > 1 || word[i + 4] != 1)
+		if (!lock_is_held(&word[i]))
 			continue;
 		if (word[i + 2] == (uint32_t)status.ns_tid)
 			return LOADER_LOADS;

@@ -295,7 +295,7 @@ static bool thread_in_rseq(const struct attach_remote *remote)
 	return regs->rip >= range[1] && regs->rip < range[1] + range[2];
 }
 
-static bool thread_usable(const struct attach_remote *remote, enum attach_loader loader_max)
+bool attach_thread_usable(const struct attach_remote *remote, enum attach_loader loader_max)
 {
 	const struct user_regs_struct *regs = &remote->saved;
 	const struct attach_target *target = remote->target;
@@ -341,7 +341,7 @@ static int thread_try(struct attach_remote *remote, const struct candidate *cand
 	if (r < 0)
 		return r == -ESRCH ? -EAGAIN : r;
 	if ((candidate->filtered || !thread_is_filtered(remote)) &&
-	    thread_usable(remote, loader_max))
+	    attach_thread_usable(remote, loader_max))
 		return 0;
 	attach_remote_release(remote);
 	return remote->stuck ? -EIO : -EAGAIN;
@@ -411,7 +411,7 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 			  REMARK_NUMBER(patience_ms));
 }
 
-static bool thread_half_done(pid_t pid, pid_t tid, struct attach_where *ret)
+bool attach_thread_half_done(pid_t pid, pid_t tid, struct attach_where *ret)
 {
 	return attach_where_read(pid, tid, ret) == 0 && !ret->running && ret->call >= 0 &&
 	       call_rank_of(pid, tid, ret->call, ret->argument) == RANK_NEVER &&
@@ -430,14 +430,14 @@ bool attach_obstacle_look(pid_t pid, struct attach_obstacle *obstacle)
 	struct attach_where where;
 	size_t count = 0;
 
-	if (obstacle->tid && thread_half_done(pid, obstacle->tid, &where) &&
+	if (obstacle->tid && attach_thread_half_done(pid, obstacle->tid, &where) &&
 	    where_is_same(&where, &obstacle->where))
 		return true;
 	obstacle->tid = 0;
 	/* None of a process that has ended. */
 	attach_threads_read(pid, &tid, &count);
 	for (size_t i = 0; i < count; i++)
-		if (thread_half_done(pid, tid[i], &where)) {
+		if (attach_thread_half_done(pid, tid[i], &where)) {
 			*obstacle = (struct attach_obstacle){ tid[i], where, attach_now_ns() };
 			return true;
 		}

@@ -368,14 +368,19 @@ static void a_program_survives_the_death_of_the_daemon(void **state)
 	}
 }
 
-/* Only its own code answers, with its own registers. */
-static bool victim_answers(const struct victim *victim)
+static bool victim_does(const struct victim *victim, const char *what, char answer)
 {
 	struct pollfd wait = { .fd = victim->out, .events = POLLIN };
 	char c = 0;
 
-	return send(victim->in, "?", 1, MSG_NOSIGNAL) == 1 && poll(&wait, 1, DEADLINE_MS) == 1 &&
-	       read(victim->out, &c, 1) == 1 && c == '!';
+	return send(victim->in, what, 1, MSG_NOSIGNAL) == 1 && poll(&wait, 1, DEADLINE_MS) == 1 &&
+	       read(victim->out, &c, 1) == 1 && c == answer;
+}
+
+/* Only its own code answers, with its own registers. */
+static bool victim_answers(const struct victim *victim)
+{
+	return victim_does(victim, "?", '!');
 }
 
 /* The thread that worked for the daemon is the program's again: it has its signals. Before, it may
@@ -458,6 +463,84 @@ static void a_program_survives_the_death_of_the_daemon_at_any_moment(void **stat
 	print_message("%d of %d had to be tidied\n", tidied, count);
 }
 
+/* Whether the call of ours is under way, and has a lock of the loader: the main thread waits for
+ * another one, and is ours. */
+static void victim_loads(const struct victim *victim)
+{
+	uint64_t end = fixture_now_ms() + DEADLINE_MS;
+	char path[64], line[256];
+	int tracer;
+
+	do {
+		FILE *file;
+
+		tracer = 0;
+		snprintf(path, sizeof(path), "/proc/%d/status", victim->pid);
+		file = fopen(path, "re");
+		while (file && fgets(line, sizeof(line), file))
+			sscanf(line, "TracerPid: %d", &tracer);
+		if (file)
+			fclose(file);
+		if (!fixture_rests(end))
+			fail_msg("no call is under way: %s", victim_state(victim));
+	} while (!tracer || victim_call(victim) != SYS_futex);
+}
+
+/* What the program does while it waits. Whoever has the lock goes on only because the thread does
+ * what it is told; or while it waits for the loader itself. */
+static void a_thread_that_waits_for_us_with_the_loaders_lock_does_its_own_work(void **state)
+{
+	for (int i = 0; i < 4; i++) {
+		bool loads = i % 2;
+		struct victim victim = victim_start("loader", NULL);
+		pid_t daemon = attach_elsewhere(&victim, ENTRY_STARTS);
+		struct remarks why = { 0 };
+		int r;
+
+		victim_loads(&victim);
+		for (int k = 0; k < 200; k++)
+			if (!victim_answers(&victim))
+				fail_msg("it does not answer: %s", victim_state(&victim));
+		assert_int_equal(send(victim.in, loads ? "l" : "g", 1, MSG_NOSIGNAL), 1);
+		if (loads && !victim_does(&victim, "d", 'D'))
+			fail_msg("it cannot load: %s", victim_state(&victim));
+		r = elsewhere_end(daemon);
+		if (r != 0)
+			fail_msg("attach: %d; %s", r, victim_state(&victim));
+		if (!victim_does(&victim, "o", 'O') || !victim_does(&victim, "d", 'D'))
+			fail_msg("nothing can be loaded any more: %s", victim_state(&victim));
+		assert_int_equal(victim_unload(&victim, 0, &why), 0);
+		assert_int_equal(residue_of(victim.pid).ours, 0);
+		assert_int_equal(victim_end(&victim), 0);
+	}
+}
+
+/* The call is ended by the next daemon. */
+static void a_call_that_was_set_aside_outlives_its_tracer(void **state)
+{
+	for (int i = 0; i < 6; i++) {
+		struct victim victim = victim_start("loader", NULL);
+		pid_t daemon = attach_elsewhere(&victim, ENTRY_STARTS);
+		struct residue after;
+
+		victim_loads(&victim);
+		for (int k = 0; k < 20; k++)
+			if (!victim_answers(&victim))
+				fail_msg("it does not answer: %s", victim_state(&victim));
+		kill(daemon, SIGKILL);
+		waitpid(daemon, NULL, 0);
+		assert_int_equal(send(victim.in, "g", 1, MSG_NOSIGNAL), 1);
+		if (!victim_tidied(&victim))
+			fail_msg("nothing was left: %s", victim_state(&victim));
+		if (!victim_does(&victim, "o", 'O') || !victim_does(&victim, "d", 'D'))
+			fail_msg("nothing can be loaded any more: %s", victim_state(&victim));
+		after = residue_of(victim.pid);
+		if (after.ours || after.placed)
+			fail_msg("%s; %s", residue_text(after), victim_state(&victim));
+		assert_int_equal(victim_end(&victim), 0);
+	}
+}
+
 static void a_program_killed_in_the_middle_is_told_and_not_kept(void **state)
 {
 	for (int i = 0; i < 60; i++) {
@@ -517,11 +600,16 @@ int main(void)
 		cmocka_unit_test(a_second_attach_is_refused_and_a_parked_library_started_again),
 		cmocka_unit_test(a_program_survives_the_death_of_the_daemon),
 		cmocka_unit_test(a_program_survives_the_death_of_the_daemon_at_any_moment),
+		cmocka_unit_test(
+			a_thread_that_waits_for_us_with_the_loaders_lock_does_its_own_work),
+		cmocka_unit_test(a_call_that_was_set_aside_outlives_its_tracer),
 		cmocka_unit_test(a_program_killed_in_the_middle_is_told_and_not_kept),
 		cmocka_unit_test(a_program_in_a_pid_namespace_is_attached_to),
 	};
 	int r;
 
+	if (getenv("TS_ONLY"))
+		cmocka_set_test_filter(getenv("TS_ONLY"));
 	if (!ptrace_works()) {
 		fprintf(stderr, "skipped: needs root and ptrace\n");
 		return 77;
