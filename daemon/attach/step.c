@@ -343,6 +343,10 @@ int attach_step_load(struct attach_state *state, const void *data)
 		return r;
 	if (load)
 		r = step_dlopen(state);
+	/* That may have taken long. */
+	if (r == 0 && state->request && !attach_is_wanted(state->request->leash))
+		r = ATTACH_FAILED(state->why, -ECANCELED, "Process %d is not attached to any more",
+				  state->pid);
 	if (r == 0)
 		r = step_entry(state, data);
 	state->unload = r < 0 && load && state->handle;

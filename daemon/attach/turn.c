@@ -276,10 +276,12 @@ static bool own_exits(const struct attach_remote *remote)
 	return ptrace(PTRACE_GETREGS, remote->tid, NULL, &regs) == 0 && regs.orig_rax == SYS_exit;
 }
 
-/* Runs it until the time is up, or to the stop that was asked for. It must not end meanwhile. */
+/* Runs it until the time is up, or to the stop that was asked for. It must not end meanwhile, nor
+ * be interrupted in a call that would end half done. */
 static int own_run(struct attach_remote *remote, bool stop, uint64_t limit_ns)
 {
 	uint64_t end_ns = attach_now_ns() + limit_ns;
+	struct attach_where where;
 
 	for (;;) {
 		int how = PTRACE_SYSCALL, signal = 0, status;
@@ -297,6 +299,8 @@ static int own_run(struct attach_remote *remote, bool stop, uint64_t limit_ns)
 			signal = WSTOPSIG(status);
 		else if (own_exits(remote))
 			return OWN_EXITS;
+		else if (stop && attach_thread_half_done(remote->target->pid, remote->tid, &where))
+			return attach_remote_resume(remote, how, 0) ?: (int)OWN_RUNS;
 		/* Each stop takes back the request for another. */
 		if (stop && ptrace(PTRACE_INTERRUPT, remote->tid, NULL, NULL) < 0)
 			return -ESRCH;
@@ -420,9 +424,14 @@ int attach_turn_call(struct attach_remote *remote, uint64_t function, uint64_t f
 static int finish_stop(struct attach_remote *remote, pid_t tid, const struct aside *aside)
 {
 	uint64_t end_ns = attach_now_ns() + FINISH_NS;
+	struct attach_status status;
 	struct attach_where where;
 	int r;
 
+	/* In a child that the process has forked off meanwhile, it is not there. */
+	if (attach_status_read(remote->target->pid, tid, &status) < 0 ||
+	    (uint32_t)status.ns_tid != aside->owner)
+		return -ESRCH;
 	do {
 		r = -EAGAIN;
 		if (!attach_thread_half_done(remote->target->pid, tid, &where))
