@@ -20,11 +20,11 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-#define PAGE	  4096
-#define REACH	  (1ull << 30) /* of a jump, and a margin */
-#define STEP	  (1ull << 20)
-#define DRIVER	  "libcuda.so"
-#define LINE_SIZE 4352 /* of /proc/self/maps: a path and what stands before it */
+#define PAGE	    4096
+#define REACH	    (1ull << 30) /* of a jump, and a margin */
+#define STEP	    (1ull << 20)
+#define DRIVER	    "libcuda.so"
+#define LINE_SIZE   4352 /* of /proc/self/maps: a path and what stands before it */
 
 #define WALKS_TICKS (1000 / CUPTI_TICK_MS) /* from one message about walks to the next */
 

@@ -136,8 +136,8 @@ static void thread_let_go(struct freeze_thread *thread)
 {
 	const uint64_t patience_ns = 1000000000;
 
-	if (!thread->stopped && (thread_wait(thread, attach_now_ns() + patience_ns) < 0 ||
-				 thread_settle(thread) < 0))
+	if (!thread->stopped &&
+	    (thread_wait(thread, attach_now_ns() + patience_ns) < 0 || thread_settle(thread) < 0))
 		return;
 	ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
 }

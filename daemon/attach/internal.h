@@ -140,9 +140,9 @@ enum attach_loader {
 	LOADER_ANY,
 };
 enum attach_loader attach_target_loader(const struct attach_target *target, pid_t tid);
-#define ATTACH_LOCKS_MAX   8
-#define ATTACH_OWNER_NONE  (1u << 22) /* the number of no thread */
-#define ATTACH_LOCK_OWNER  8	      /* where that stands in a lock */
+#define ATTACH_LOCKS_MAX  8
+#define ATTACH_OWNER_NONE (1u << 22) /* the number of no thread */
+#define ATTACH_LOCK_OWNER 8	     /* where that stands in a lock */
 /* The locks of the loader that the thread with this number, as the process has it, holds; more than
  * ATTACH_LOCKS_MAX: not all are written. */
 size_t attach_target_held(const struct attach_target *target, uint32_t owner,
@@ -167,7 +167,7 @@ struct attach_remote {
 	uint64_t stopped_at_ns, stopped_ns;
 	uint64_t errno_at; /* 0: unknown */
 	int error;	   /* its own errno, where that is known */
-	int nice; /* that it had */
+	int nice;	   /* that it had */
 	bool hurries;
 	bool turns;   /* its call waits with a lock of the loader: for short times only */
 	bool once;    /* its call is not made again, so a lock is waited for longer */

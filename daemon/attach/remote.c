@@ -25,21 +25,21 @@
 #include "core/base/clock.h"
 #include "daemon/attach/internal.h"
 
-#define STOP_NS	       NS_PER_S /* a thread that can stop does in microseconds */
-#define SYSCALL_NS     2000000000ull
-#define CALL_NS	       100000000ull /* without a system call */
-#define ROUNDS_LOCKED  3	    /* who holds the lock may be waiting for a CPU */
-#define ROUNDS_ONCE    30	    /* the same, of a call that is not made again */
-#define ROUNDS_SLOW    8
-#define ROUNDS_BUSY    20 /* of all calls: it waits for a CPU itself */
-#define ROUNDS_TURN    5  /* a lock that is held for so long may need the thread's own work */
-#define TURN_NS	       20000000ull /* then, instead of CALL_NS */
-#define END_NS	       5000000000ull
-#define SPIN_NS	       20000ull
-#define TICK_NS	       10000000
-#define TICK_SIGNAL    (SIGRTMAX - 3)
+#define STOP_NS	      NS_PER_S /* a thread that can stop does in microseconds */
+#define SYSCALL_NS    2000000000ull
+#define CALL_NS	      100000000ull /* without a system call */
+#define ROUNDS_LOCKED 3		   /* who holds the lock may be waiting for a CPU */
+#define ROUNDS_ONCE   30	   /* the same, of a call that is not made again */
+#define ROUNDS_SLOW   8
+#define ROUNDS_BUSY   20 /* of all calls: it waits for a CPU itself */
+#define ROUNDS_TURN   5	 /* a lock that is that is held long may need the thread's own work */
+#define TURN_NS	      20000000ull /* then, instead of CALL_NS */
+#define END_NS	      5000000000ull
+#define SPIN_NS	      20000ull
+#define TICK_NS	      10000000
+#define TICK_SIGNAL   (SIGRTMAX - 3)
 
-#define SYSCALL_STOP   (SIGTRAP | 0x80)
+#define SYSCALL_STOP  (SIGTRAP | 0x80)
 #define FLAGS_CLEAR                                                                                \
 	0x40500ull /* alignment check, direction, trap: must be clear when a function starts */
 #define SHADOW_STACK 0x204
@@ -247,7 +247,7 @@ static int remote_await(struct attach_remote *remote, uint64_t limit_ns)
 static int remote_next(struct attach_remote *remote, uint64_t limit_ns)
 {
 	return attach_remote_resume(remote, PTRACE_SYSCALL, 0) < 0 ? -ESRCH
-							    : remote_await(remote, limit_ns);
+								   : remote_await(remote, limit_ns);
 }
 
 /* Signals are blocked last, and restored first. */

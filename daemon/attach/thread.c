@@ -225,8 +225,8 @@ static int thread_candidates(const struct attach_target *target, struct candidat
 		all_filtered &= status.seccomp != 0;
 		rank = thread_rank(target, tid[i], &status);
 		if (rank < RANK_NEVER)
-			candidate[good++] = (struct candidate){ tid[i], (uint8_t)rank,
-								status.seccomp != 0 };
+			candidate[good++] =
+				(struct candidate){ tid[i], (uint8_t)rank, status.seccomp != 0 };
 	}
 	for (size_t i = 0; i < good; i++)
 		if (all_filtered || !candidate[i].filtered)
@@ -302,9 +302,9 @@ bool attach_thread_usable(const struct attach_remote *remote, enum attach_loader
 	const uint64_t argument[6] = { regs->rdi, regs->rsi, regs->rdx,
 				       regs->r10, regs->r8,  regs->r9 };
 	bool in_call = (long)regs->orig_rax >= 0;
-	enum rank rank = in_call ? call_rank_of(target->pid, remote->tid, (long)regs->orig_rax,
-						argument)
-				 : RANK_RUNS;
+	enum rank rank =
+		in_call ? call_rank_of(target->pid, remote->tid, (long)regs->orig_rax, argument)
+			: RANK_RUNS;
 	/* Nothing that holds a lock waits like that. */
 	bool calm = rank == RANK_WAITS || rank == RANK_AGAIN;
 	size_t near = calm ? 0 : STACK_NEAR;
@@ -384,7 +384,7 @@ int attach_thread_stop(struct attach_remote *remote, pid_t pid, bool loads,
 		/* Another thread that is loading something makes ours wait, which is harmless if it
 		 * is short: but it is better to look briefly for a moment without one. */
 		r = thread_round(remote,
-				 !loads ? LOADER_ANY
+				 !loads						? LOADER_ANY
 				 : attach_now_ns() - begin > LOADER_PATIENCE_NS ? LOADER_BUSY
 										: LOADER_FREE,
 				 &obstacle);

@@ -3,13 +3,13 @@
  *
  * Such a call cannot be abandoned, for the program could never load anything again; and who holds
  * the lock that it waits for may wait for this very thread. So the two take turns. The call is set
- * aside with all that is the thread's of it: registers, vector state and signal mask, errno, what in
- * the thread's own variables points into the call's stack (that is where the loader goes when
- * something fails), and that it is the thread which owns the loader's locks. Those get an owner that
- * is no thread, so that this one waits for them as any other, if it comes to the loader by itself.
- * The thread works on until the lock changes hands, or for OWN_NS, and then until it is at a place
- * where it may be stopped: one where it could have been chosen for the call, or one where it waits
- * for a lock of the call.
+ * aside with all that is the thread's of it: registers, vector state and signal mask, errno, what
+ * in the thread's own variables points into the call's stack (that is where the loader goes when
+ * something fails), and that it is the thread which owns the loader's locks. Those get an owner
+ * that is no thread, so that this one waits for them as any other, if it comes to the loader by
+ * itself. The thread works on until the lock changes hands, or for OWN_NS, and then until it is at
+ * a place where it may be stopped: one where it could have been chosen for the call, or one where
+ * it waits for a lock of the call.
  *
  * What is set aside stands in the scratch memory too. If the tracer is killed then, the thread goes
  * on with its own work, and whoever tidies up has it end the call first.
@@ -114,9 +114,9 @@ static bool aside_pointers(const struct attach_remote *remote, const struct befo
 			continue;
 		if (aside->pointers == POINTERS_MAX)
 			return false;
-		aside->pointer[aside->pointers++] = (struct pointer){
-			now->base - TLS_BELOW + i * 8, now->word[i], before->word[i]
-		};
+		aside->pointer[aside->pointers++] =
+			(struct pointer){ now->base - TLS_BELOW + i * 8, now->word[i],
+					  before->word[i] };
 	}
 	return true;
 }
@@ -172,8 +172,7 @@ static int aside_note(struct attach_remote *remote, const struct before *before,
 	regs->rax = regs->orig_rax;
 	regs->orig_rax = -1ull;
 	regs->rip -= 2;
-	return ret->locks && ret->locks <= ATTACH_LOCKS_MAX &&
-			       call_is_plain(remote, regs->rsp) &&
+	return ret->locks && ret->locks <= ATTACH_LOCKS_MAX && call_is_plain(remote, regs->rsp) &&
 			       aside_pointers(remote, before, ret)
 		       ? 0
 		       : -EAGAIN;
@@ -436,8 +435,8 @@ static int finish_stop(struct attach_remote *remote, pid_t tid, const struct asi
 		r = -EAGAIN;
 		if (!attach_thread_half_done(remote->target->pid, tid, &where))
 			r = attach_remote_stop(remote, tid);
-		if (r == 0 && (own_waits(remote, aside) ||
-			       attach_thread_usable(remote, LOADER_BUSY)))
+		if (r == 0 &&
+		    (own_waits(remote, aside) || attach_thread_usable(remote, LOADER_BUSY)))
 			return 0;
 		if (r == 0)
 			r = attach_remote_release(remote) ?: -EAGAIN;

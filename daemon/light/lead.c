@@ -34,7 +34,7 @@ struct job {
 	struct remarks *why;
 	struct light_plan plan;
 	bool take;
-	bool restored;	/* what is left to do is to leave the region */
+	bool restored; /* what is left to do is to leave the region */
 	struct attach_obstacle obstacle;
 	uint64_t *mark; /* of the span, NULL: it is only to clear what an earlier daemon left */
 	uint32_t *change;

@@ -93,7 +93,8 @@ static void pipe_read(void)
 	static char block[LARGE_BYTES];
 
 	while (before) {
-		ssize_t r = read(pipe_of[0], block, sizeof(block) < before ? sizeof(block) : before);
+		ssize_t r =
+			read(pipe_of[0], block, sizeof(block) < before ? sizeof(block) : before);
 
 		if (r <= 0)
 			return;

@@ -208,7 +208,7 @@ static struct residue residue_of(pid_t pid)
 	return residue;
 }
 
-static const char *residue_text(struct residue residue)
+static inline const char *residue_text(struct residue residue)
 {
 	static char text[2][128];
 	static int turn;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static void refuses(struct victim *victim, bool seccomp, int error, const char *word)
+static inline void refuses(struct victim *victim, bool seccomp, int error, const char *word)
 {
 	struct attach_request request = { .pid = victim->pid,
 					  .library = fixture_library(),
@@ -35,7 +35,7 @@ static void refuses(struct victim *victim, bool seccomp, int error, const char *
 }
 
 /* Attaches, hears the library, sends it away and unloads it. */
-static void cycle(struct victim *victim, struct attach_result *ret)
+static inline void cycle(struct victim *victim, struct attach_result *ret)
 {
 	struct remarks why = { 0 };
 	int r = victim_attach(victim, ENTRY_STARTS, ret, &why);
@@ -51,6 +51,56 @@ static void cycle(struct victim *victim, struct attach_result *ret)
 	if (r < 0)
 		fail_msg("unload: %d, %s; %s", r, remarks_text(&why), victim_state(victim));
 	remarks_clear(&why);
+}
+
+/* A tracer that is the parent as well would take the exit status away: another process attaches. */
+static inline pid_t attach_elsewhere(const struct victim *victim, uint32_t entry_does)
+{
+	pid_t daemon = fork();
+
+	if (!daemon) {
+		struct attach_result result;
+		struct remarks why = { 0 };
+		int r = victim_attach(victim, entry_does, &result, &why);
+
+		if (r < 0 && r != -ESRCH)
+			fprintf(stderr, "%s\n", remarks_text(&why));
+		_exit(-r);
+	}
+	return daemon;
+}
+
+static inline int elsewhere_end(pid_t daemon)
+{
+	int status;
+
+	waitpid(daemon, &status, 0);
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -1000;
+}
+
+static inline bool victim_does(const struct victim *victim, const char *what, char answer)
+{
+	struct pollfd wait = { .fd = victim->out, .events = POLLIN };
+	char c = 0;
+
+	return send(victim->in, what, 1, MSG_NOSIGNAL) == 1 && poll(&wait, 1, DEADLINE_MS) == 1 &&
+	       read(victim->out, &c, 1) == 1 && c == answer;
+}
+
+/* Only its own code answers, with its own registers. */
+static inline bool victim_answers(const struct victim *victim)
+{
+	return victim_does(victim, "?", '!');
+}
+
+static inline int victim_tidied(const struct victim *victim)
+{
+	_cleanup_(remarks_clear) struct remarks why = { 0 };
+	int r = attach_tidy(victim->pid, 0, &why);
+
+	if (r < 0)
+		fail_msg("tidy: %d, %s; %s", r, remarks_text(&why), victim_state(victim));
+	return r;
 }
 
 static bool ptrace_works(void)

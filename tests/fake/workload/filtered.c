@@ -57,7 +57,7 @@ static void filter(void)
 	filtered = true;
 }
 
-/* Arguments also where only the kernel can tell whether they are there. */
+/* Arguments also where only the kernel knows that they are there. */
 static void *work(void *data)
 {
 	CUlaunchConfig *config = calloc(1, sizeof(*config));
