@@ -24,7 +24,7 @@
 #define PR_SET_MDWE 65
 #endif
 #define REFUSE_EXEC_GAIN 1
-#define DRIVER		 0x600000000000ull /* nothing else is near */
+#define DRIVER		 0x300000000000ull /* nothing else is near */
 #define NEAR		 (1ull << 30)
 #define NOT_HERE	 3 /* this kernel lacks what the story needs */
 
