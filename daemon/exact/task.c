@@ -197,8 +197,9 @@ static void task_failed(struct session *session, int error)
 	session->error = -EIO;
 	if (error == -ETIMEDOUT)
 		failed(session,
-		       "Process %u did not let its memory or its files be read in %u s: "
-		       "what was done to it is undone when it does",
+		       "Process %u did not let its memory or its files be read in %u s, or a "
+		       "thread held a lock that loading a library takes: what was done to it is "
+		       "undone when it does",
 		       session->pid, LIMIT_ATTACH_MS / 1000);
 	else if (error == -EBUSY)
 		failed(session,

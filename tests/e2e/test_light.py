@@ -375,6 +375,33 @@ class Light(tracesmith.Case):
             wait_for("our library to go", lambda: "tracesmith" not in self.maps(pid))
             self.goes_on(process)
 
+    def test_a_lock_of_the_loader_that_is_held(self):
+        """Longer than the asker waits: the program works on, and in the end it is as it was, also where the daemon ends."""
+        for dies in False, True:
+            process = self.waits("loader")
+            pid = process.pid
+
+            def calls():
+                return self.daemon.apis(pid)["cuEventQuery"]["calls"]
+            asked = subprocess.Popen([os.path.join(tracesmith.BUILD, "tsctl"), "attach", str(pid), "--light"], text=True,
+                                     stderr=subprocess.PIPE, env={**os.environ, "TRACESMITH_SOCKET": self.daemon.socket})
+            self.addCleanup(self.end, asked)
+            wait_for("our call to be under way", lambda: "545300010000-" in self.maps(pid))
+            before = calls()
+            wait_for("calls meanwhile", lambda: calls() > before + 1000)
+            if dies:
+                self.daemon.kill()
+                self.daemon.start()
+                before = 0
+                wait_for("calls meanwhile", lambda: self.daemon.known(pid) and calls() > before + 1000)
+            _, err = asked.communicate(timeout=60)
+            self.assertEqual(asked.returncode, 1, err)
+            if not dies:
+                self.assertIn("or a thread held a lock that loading a library takes: what was done to it is undone when it does", err)
+                before = calls()
+                wait_for("calls after that", lambda: calls() > before + 1000)
+            self.goes_on(process)
+
     def test_flat_out(self):
         """As fast as it can: what finds no room in a ring is counted."""
         process = self.busy("--rate", 0)

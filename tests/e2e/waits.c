@@ -1,11 +1,12 @@
 /* waits.c: a program that calls the driver while another thread of it waits in a call that the
- * kernel may end when it is interrupted, for test_light.
+ * kernel may end when it is interrupted, or with a lock of the loader (`loader`), for test_light.
  *
- * Usage: waits DRIVER uring|worker|submit|pipe|large. Says "ready" when it waits. At the end of its
- * input, or a byte for io_uring, what it waits for comes, and it ends: with 0 if its call returned
- * what it would have returned alone, 77 where there is no io_uring. */
+ * Usage: waits DRIVER uring|worker|submit|pipe|large|loader. Says "ready" when it waits. At the end
+ * of its input, or a byte for io_uring, what it waits for comes, and it ends: with 0 if its call
+ * returned what it would have returned alone, 77 where there is no io_uring. */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static int (*query)(void *event);
 static struct uring ring;
 static int pipe_of[2];
 static size_t before; /* bytes in the pipe */
-static bool over, right;
+static bool over, right, holds, let_go;
 
 static void *calls(void *data)
 {
@@ -56,6 +57,42 @@ static void *waits_for_reader(void *data)
 
 	right = write(pipe_of[1], block, size) == (ssize_t)size;
 	return NULL;
+}
+
+static int in_the_loader(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+	(void)info;
+	(void)size;
+	(void)data;
+	holds = true;
+	while (!__atomic_load_n(&let_go, __ATOMIC_ACQUIRE))
+		nanosleep(&pause, NULL);
+	return 1;
+}
+
+/* And then anything can be loaded. */
+static void *waits_in_the_loader(void *data)
+{
+	void *library;
+
+	(void)data;
+	dl_iterate_phdr(in_the_loader, NULL);
+	library = dlopen("libresolv.so.2", RTLD_NOW);
+	right = library && dlclose(library) == 0;
+	return NULL;
+}
+
+static bool loader_start(pthread_t *thread)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+	if (pthread_create(thread, NULL, waits_in_the_loader, NULL) != 0)
+		return false;
+	while (!__atomic_load_n(&holds, __ATOMIC_ACQUIRE))
+		nanosleep(&pause, NULL);
+	return true;
 }
 
 static bool ring_start(const char *what, pthread_t *thread)
@@ -105,24 +142,28 @@ static void pipe_read(void)
 int main(int argc, char **argv)
 {
 	pthread_t caller, waiter;
-	bool piped;
+	bool piped, loader, started;
 	void *driver;
 
 	if (argc != 3 || !(driver = dlopen(argv[1], RTLD_NOW)) ||
 	    !(query = (int (*)(void *))dlsym(driver, "cuEventQuery")))
 		return 2;
 	piped = strcmp(argv[2], "pipe") == 0 || strcmp(argv[2], "large") == 0;
-	if (piped ? !pipe_start(argv[2], &waiter) : !ring_start(argv[2], &waiter))
+	loader = strcmp(argv[2], "loader") == 0;
+	started = loader  ? loader_start(&waiter)
+		  : piped ? pipe_start(argv[2], &waiter)
+			  : ring_start(argv[2], &waiter);
+	if (!started)
 		return NO_URING;
 	if (pthread_create(&caller, NULL, calls, NULL) != 0)
 		return 1;
 	puts("ready");
 	fflush(stdout);
-	if (piped) {
-		while (getchar() != EOF)
-			;
+	while ((piped || loader) && getchar() != EOF)
+		;
+	__atomic_store_n(&let_go, true, __ATOMIC_RELEASE);
+	if (piped)
 		pipe_read();
-	}
 	pthread_join(waiter, NULL);
 	__atomic_store_n(&over, true, __ATOMIC_RELEASE);
 	pthread_join(caller, NULL);
