@@ -284,6 +284,24 @@ class Auto(Cost):
         self.assertEqual(self.tier(process.pid), "probe")
 
 
+    def test_a_filter_that_comes_later_minds_nothing(self):
+        """Nobody has asked for the library, so it must not do what could end the program."""
+        process = workload("filtered", "--late", "--calls", 20)
+        self.addCleanup(self.end, process)
+        self.assertIn("ready", process.stdout.readline())
+        wait_for("light mode", lambda: self.tier(process.pid) == "light", 2 * tracesmith.DEADLINE)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertIn("filtered", process.stdout.readline())
+
+        def calls():
+            return self.daemon.apis(process.pid)["cuLaunchKernelEx"]["calls"]
+        before = calls()
+        wait_for("calls", lambda: process.poll() is not None or calls() > before + 2000)
+        process.communicate("\n")
+        self.assertEqual(process.returncode, 0)
+
+
 class Walks(tracesmith.Case):
     """Who has the stacks of all its calls walked by the library in it is told what that costs."""
     settings = "[probe]\nring_size = 64MiB\n"

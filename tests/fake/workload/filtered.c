@@ -25,7 +25,7 @@ static CUcontext context;
 static CUfunction kernel;
 static CUstream stream;
 static atomic_bool wanted, filtered, stopped;
-static uint64_t launches;
+static uint64_t launches, calls = 1;
 
 /* Memory of the C library, a pause, signals as it blocks them, the end. No clock: the vDSO's needs
  * no system call. */
@@ -72,9 +72,10 @@ static void *work(void *data)
 	while (!atomic_load(&stopped)) {
 		if (atomic_load(&wanted) && !atomic_load(&filtered))
 			filter();
-		TRY(cuLaunchKernel, (kernel, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
-		TRY(cuLaunchKernelEx, (config, kernel, NULL, NULL));
-		launches++;
+		for (uint64_t i = 0; i < calls; i++, launches++) {
+			TRY(cuLaunchKernel, (kernel, 1, 1, 1, 32, 1, 1, 0, stream, NULL, NULL));
+			TRY(cuLaunchKernelEx, (config, kernel, NULL, NULL));
+		}
 		workload_sleep_until(workload_now() + PAUSE_NS);
 	}
 	free(config);
@@ -87,6 +88,7 @@ int main(int argc, char **argv)
 	bool late = false;
 	const struct option_row options[] = {
 		{ "late", "install the filter at the first newline", OPTION_FLAG, &late },
+		{ "calls", "launches of each kind at a time (1)", OPTION_NUMBER, &calls },
 	};
 	CUmodule module;
 	pthread_t thread;
