@@ -137,16 +137,25 @@ struct stream *stream_resolve(CUstream handle)
 	return context_current()->legacy;
 }
 
+static void stream_waited(void *data)
+{
+	struct stream *stream = data;
+
+	stream->waiters--;
+	pthread_mutex_unlock(&stream->lock);
+}
+
+/* A thread that is cancelled here leaves no lock behind. */
 void stream_wait_head(struct stream *stream, uint64_t target)
 {
 	if (atomic_load_explicit(&stream->head, memory_order_acquire) >= target)
 		return;
 	pthread_mutex_lock(&stream->lock);
 	stream->waiters++;
+	pthread_cleanup_push(stream_waited, stream);
 	while (atomic_load(&stream->head) < target)
 		pthread_cond_wait(&stream->moved, &stream->lock);
-	stream->waiters--;
-	pthread_mutex_unlock(&stream->lock);
+	pthread_cleanup_pop(1);
 }
 
 /* May the operation be done here and now? With the stream's lock held. */

@@ -1,0 +1,398 @@
+"""One awkward program (harm/) in one way of tracing it, held against the same program alone: what it says, how it ends, and
+what it has at its last place: memory, descriptors, threads, mappings. For test_harm.py, and tests/gpu/harm.py on a real GPU.
+"""
+import mmap
+import os
+import re
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+
+MIDDLE, LATE, LAST = 1, 2, 3
+PAGE_BYTES, TEXT_AT = 64 << 10, 32
+# How long a program may take from place to place, and how long a refusal that asks for another try is tried again.
+DEADLINE = float(os.environ.get("TS_HARM_DEADLINE", "40"))
+PATIENCE = float(os.environ.get("TS_HARM_PATIENCE", "12"))
+AGAIN = ("; try again", ": try again", ": try again in a moment", ": try again in a few seconds")
+MODES = ("probes", "run", "attach", "light", "detach", "undo-light", "run-light", "inside")
+ATTACHES = {"attach": [], "detach": [], "inside": [], "light": ["--light"], "undo-light": ["--light"]}
+OURS = ("tracesmith", "fake-cupti")
+# What tracing may take of a program's memory, in MiB, resident and in all: the ring (8), CUPTI and its buffers; a thread's
+# stack and the 64 MiB that malloc reserves for it. What stays after a detach: CUPTI, and what malloc keeps.
+MEMORY = {"probes": (1, 1), "detach": (12, 96), "undo-light": (12, 96)}
+TRACED = (64, 512)
+LOOK_MAX = 256  # threads that are looked at
+
+
+class Hurt(Exception):
+    pass
+
+
+class Program:
+    """A row of the table. `modes` leaves out what the case is not about; `varies`: what differs alone, too; `expected`: for
+    a mode, or '*', the refusal or the hurt that docs/harm.md has, as a pattern."""
+
+    def __init__(self, name, case=None, build="", env=None, prefix=(), modes=MODES, varies=(), expected=None, closed=(),
+                 real=True, often=MODES, options=()):
+        self.name, self.case, self.build, self.env = name, case or name, build, env or {}
+        self.prefix, self.modes, self.varies, self.expected = list(prefix), modes, varies, expected or {}
+        self.closed, self.real, self.often, self.options = closed, real, often, list(options)
+
+
+class Page:
+    """What the program says, see harm/harm.h."""
+
+    def __init__(self):
+        self.file = tempfile.NamedTemporaryFile(prefix="harm-page-")
+        self.file.truncate(PAGE_BYTES + 4096)
+        os.chmod(self.file.name, 0o666)
+        self.map = mmap.mmap(self.file.fileno(), PAGE_BYTES)
+
+    def word(self, index):
+        return struct.unpack_from("I", self.map, 4 * index)[0]
+
+    def go(self, place):
+        struct.pack_into("I", self.map, 4, place)
+
+    at = property(lambda self: self.word(0))
+    pid = property(lambda self: self.word(2))
+    skipped = property(lambda self: self.word(3))
+    busy_ns = property(lambda self: struct.unpack_from("Q", self.map, 16)[0])
+
+    @property
+    def text(self):
+        return self.map[TEXT_AT:TEXT_AT + self.word(6)].decode(errors="replace")
+
+    def close(self):
+        self.map.close()
+        self.file.close()
+
+
+def read(path):
+    try:
+        with open(path, errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def fields(text):
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+
+class Look:
+    """What a process has now, seen from outside."""
+
+    def __init__(self, pid):
+        status = fields(read(f"/proc/{pid}/status"))
+        self.rss_mib = int(status.get("VmRSS", "0").split()[0]) / 1024
+        self.size_mib = int(status.get("VmSize", "0").split()[0]) / 1024
+        self.flags = {name: status.get(name, "").strip() for name in ("Seccomp", "NoNewPrivs", "TracerPid", "SigIgn", "SigCgt",
+                                                                      "ShdPnd", "Umask", "Uid")}
+        self.fds = self._fds(pid)
+        self.threads = self._threads(pid)
+        self.maps = [line.split(None, 5) for line in read(f"/proc/{pid}/maps").splitlines()]
+
+    @staticmethod
+    def _fds(pid):
+        found = {}
+        try:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                found[int(fd)] = re.sub(r"\d+|/tmp/[^ ]*", "", os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except OSError:
+            pass
+        return found
+
+    @staticmethod
+    def _threads(pid):
+        found = []
+        try:
+            tids = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
+        except OSError:
+            return found
+        for number, tid in enumerate(tids):
+            if number >= LOOK_MAX:
+                found.append(("harm",))
+                continue
+            status = fields(read(f"/proc/{pid}/task/{tid}/status"))
+            stat = read(f"/proc/{pid}/task/{tid}/stat").rpartition(")")[2].split()
+            if status and len(stat) > 38:
+                # nice, policy
+                found.append((status["Name"].strip(), status.get("Cpus_allowed_list", "").strip(), stat[16], stat[38],
+                              status.get("SigBlk", "").strip(), status.get("SigPnd", "").strip()))
+        return found
+
+    def mapped(self, executable):
+        found = {}
+        for line in self.maps:
+            if not executable or "x" in line[1]:
+                name = re.sub(r"\d+", "", line[5]) if len(line) > 5 else ""
+                key = (line[1], name)
+                found[key] = found.get(key, 0) + 1
+        return found
+
+
+class Setup:
+    """Where the programs are, which driver they load, and what is in their environment."""
+
+    def __init__(self, programs, driver, environment):
+        self.programs, self.driver, self.environment = programs, driver, environment
+
+
+class Trial:
+    """One run of a program."""
+
+    def __init__(self, setup, program, mode, daemon=None):
+        self.setup, self.program, self.mode, self.daemon = setup, program, mode, daemon
+        self.page, self.looks, self.refused, self.hurts, self.code = Page(), {}, "", [], None
+        self.out, self.took_s = "", 0
+        self.process = None
+
+    def run(self):
+        begin = time.monotonic()
+        try:
+            self._start()
+            self._pass()
+        except Hurt as error:
+            self.hurts.append(str(error))
+        finally:
+            self._end()
+        self.took_s = time.monotonic() - begin
+        return self
+
+    def _start(self):
+        program, setup = self.program, self.setup
+        command = [os.path.join(setup.programs, "e2e_harm" + program.build), program.case, self.page.file.name, setup.driver]
+        if self.mode.startswith("run"):
+            light = ["--light"] if self.mode == "run-light" else []
+            command = [*self.daemon.run_command(), *light, "--", *command]
+        environment = dict(setup.environment)
+        for name, value in program.env.items():
+            environment.pop(name, None)
+            if value is not None:
+                environment[name] = value.replace("{}", setup.programs)
+        self.output = tempfile.TemporaryFile()
+        closed = "".join(f" {fd}>&-" for fd in program.closed)
+        if closed:
+            command = ["sh", "-c", f'exec "$@"{closed}', "sh", *command]
+        self.process = subprocess.Popen([*program.prefix, *command], env=environment, stdin=subprocess.DEVNULL,
+                                        stdout=self.output, stderr=self.output, start_new_session=True)
+
+    def _reach(self, place):
+        end = time.monotonic() + DEADLINE
+        while self.page.at < place:
+            late = time.monotonic() > end
+            code = self.process.poll()
+            if code is not None and not self.page.pid:
+                if self.page.skipped:
+                    return False
+                if self.page.at < place:
+                    raise Hurt(f"ended with {name_of(code)} before place {place}")
+            if late and self.page.at < place:
+                raise Hurt(f"hung on the way to place {place}")
+            time.sleep(0.005)
+        return True
+
+    @property
+    def pid(self):
+        return self.page.pid or self.process.pid
+
+    def _pass(self):
+        if not self._reach(MIDDLE):
+            return
+        if self.mode in ATTACHES:
+            self.refused = self._ask("attach", *ATTACHES[self.mode], *self.program.options)
+        self.page.go(MIDDLE)
+        if not self._reach(LATE):
+            return
+        if self.mode in ("detach", "undo-light") and not self.refused:
+            said = self._ask("detach")
+            if said:
+                self.hurts.append(f"detach: {said}")
+        self.page.go(LATE)
+        if not self._reach(LAST):
+            return
+        self.looks[LAST] = Look(self.pid)
+        self.page.go(LAST)
+
+    def _ask(self, verb, *options):
+        """'' once it is done; or the refusal."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            code, _, err = self.daemon.ctl(verb, self.pid, *options)
+            if code == 0 or (verb == "attach" and "already" in err):
+                return ""
+            if not err.rstrip().endswith(AGAIN) or time.monotonic() > end:
+                return err.strip().removeprefix("tsctl: ")
+
+    def _end(self):
+        if self.process:
+            try:
+                self.process.wait(0.1 if self.hurts and self.page.at < LAST else DEADLINE)
+            except subprocess.TimeoutExpired:
+                if not self.hurts:
+                    self.hurts.append("hung at its end")
+            self._kill()
+            self.code = self.process.wait()
+            self.output.seek(0)
+            self.out = self.output.read().decode(errors="replace").replace(self.page.file.name, "PAGE")
+            self.output.close()
+        self.text, self.busy_ns, self.skipped = self.page.text, self.page.busy_ns, self.page.skipped
+        self.page.close()
+
+    def _kill(self):
+        """What the program has started as well: it leads a session, or has the page mapped."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        if self.page.pid and self.page.file.name in read(f"/proc/{self.page.pid}/maps"):
+            end = time.monotonic() + (0 if self.hurts else DEADLINE)
+            while self.page.file.name in read(f"/proc/{self.page.pid}/maps"):
+                if time.monotonic() > end:
+                    os.kill(self.page.pid, signal.SIGKILL)
+                    break
+                time.sleep(0.01)
+
+
+def name_of(code):
+    if code is not None and code < 0:
+        return signal.Signals(-code).name
+    return f"status {code}"
+
+
+def first_difference(alone, traced):
+    left, right = alone.splitlines(), traced.splitlines()
+    for number in range(max(len(left), len(right))):
+        one = left[number] if number < len(left) else "(nothing)"
+        two = right[number] if number < len(right) else "(nothing)"
+        if one != two:
+            return f"says '{two}', alone '{one}'"
+    return ""
+
+
+def counted(items):
+    found = {}
+    for item in items:
+        found[item] = found.get(item, 0) + 1
+    return found
+
+
+def more(left, right):
+    """What `left` has more of than `right`."""
+    return sorted(str(key) for key, count in left.items() if count > right.get(key, 0))
+
+
+def judge_threads(alone, traced, left):
+    theirs = counted(thread for thread in traced.threads if thread[0] not in OURS)
+    mine = counted(thread for thread in alone.threads if thread[0] not in OURS)
+    if more(mine, theirs) or more(theirs, mine):
+        yield f"threads: {more(theirs, mine)[:2]}, alone {more(mine, theirs)[:2]}"
+    added = [thread for thread in traced.threads if thread[0] in OURS]
+    if left and added:
+        yield f"a thread stays: {added[0][0]}"
+    for thread in added:
+        if thread[3:4] and thread[3] != "0":
+            yield f"a thread of ours inherits policy {thread[3]}"
+        if thread[1:2] and "-" not in thread[1] and "," not in thread[1]:
+            yield f"a thread of ours inherits the CPU {thread[1]}"
+
+
+def judge_memory(alone, traced, mode):
+    rss_mib, size_mib = MEMORY.get(mode, TRACED)
+    if traced.rss_mib - alone.rss_mib > rss_mib:
+        yield f"memory: {traced.rss_mib - alone.rss_mib:+.1f} MiB"
+    if traced.size_mib - alone.size_mib > size_mib:
+        yield f"address space: {traced.size_mib - alone.size_mib:+.0f} MiB"
+
+
+def judge_maps(alone, traced, left):
+    gone = more(alone.mapped(True), traced.mapped(True))
+    if gone:
+        yield f"executable mappings are gone: {gone[:2]}"
+    if not left:
+        return
+    added = [key for key in more(traced.mapped(True), alone.mapped(True)) if "cupti" not in key and "[uprobes]" not in key]
+    if added:
+        yield f"executable mappings stay: {added[:2]}"
+    ours = more({key: n for key, n in traced.mapped(False).items() if "tracesmith" in key[1] and "cupti" not in key[1]}, {})
+    if ours:
+        yield f"mappings of ours stay: {ours[:2]}"
+
+
+def judge(alone, traced):
+    """What differs, each a sentence."""
+    varies, found = traced.program.varies, list(traced.hurts)
+    if traced.code != alone.code and not found:
+        found.append(f"ends with {name_of(traced.code)}, alone {name_of(alone.code)}")
+    if traced.text != alone.text and "text" not in varies and not traced.hurts:
+        found.append(first_difference(alone.text, traced.text))
+    if traced.out != alone.out:
+        found.append(f"prints {traced.out[-120:]!r}")
+    one, two = alone.looks.get(LAST), traced.looks.get(LAST)
+    if not one or not two:
+        return found
+    # Refused: as if nobody had tried.
+    left = traced.mode in ("probes", "detach", "undo-light") or bool(traced.refused)
+    if one.flags != two.flags:
+        found.append(f"status: {[(k, v, one.flags[k]) for k, v in two.flags.items() if v != one.flags[k]]}")
+    if "threads" not in varies:
+        found += judge_threads(one, two, left)
+    if "memory" not in varies:
+        found += judge_memory(one, two, traced.mode)
+    if "fds" not in varies:
+        lost = {fd: name for fd, name in one.fds.items() if two.fds.get(fd) != name}
+        added = {fd: name for fd, name in two.fds.items() if fd not in one.fds}
+        if lost:
+            found.append(f"descriptors are others: {lost}, now {[two.fds.get(fd) for fd in lost]}")
+        if left and added:
+            found.append(f"descriptors stay: {added}")
+    if "maps" not in varies:
+        found += judge_maps(one, two, left)
+    return found
+
+
+class Verdict:
+    """A cell of the table."""
+
+    def __init__(self, alone, traced):
+        self.program, self.mode, self.traced = traced.program, traced.mode, traced
+        self.hurts, self.refused = judge(alone, traced), traced.refused
+        self.ratio = traced.busy_ns / alone.busy_ns if alone.busy_ns and traced.busy_ns else 0
+        expected = self.program.expected.get(self.mode) or self.program.expected.get("*") or ""
+        said = "; ".join(self.hurts)
+        self.skipped = bool(traced.skipped or alone.skipped)
+        self.unexpected = []
+        if self.skipped:
+            self.word = "skipped"
+            return
+        if self.refused and not (expected and re.search(expected, self.refused)):
+            self.unexpected.append(f"refused: {self.refused}")
+        if self.hurts and not (expected and re.search(expected, said)):
+            self.unexpected += self.hurts
+        self.word = "HURT" if self.hurts else "refused" if self.refused else "ok"
+
+    @property
+    def why(self):
+        if self.skipped:
+            return self.traced.text
+        return "; ".join([*self.hurts, *([f"refused: {self.refused}"] if self.refused else [])])
+
+
+def table(verdicts, modes):
+    """The table, and below it what each cell that is not ok means."""
+    names = list(dict.fromkeys(verdict.program.name for verdict in verdicts))
+    cells = {(verdict.program.name, verdict.mode): verdict for verdict in verdicts}
+    width = max(map(len, names))
+    lines = [f"{'program':{width}} " + " ".join(f"{mode:>10}" for mode in modes)]
+    for name in names:
+        words = [(cells[name, mode].word + ("!" if cells[name, mode].unexpected else "")) if (name, mode) in cells else "-"
+                 for mode in modes]
+        lines.append(f"{name:{width}} " + " ".join(f"{word:>10}" for word in words))
+    lines.append("")
+    for verdict in verdicts:
+        if verdict.why:
+            lines.append(f"{verdict.program.name} × {verdict.mode}{' !' if verdict.unexpected else ''}: {verdict.why}")
+    return "\n".join(lines)

@@ -1,0 +1,119 @@
+"""First do no harm: awkward programs (harm/, harm_list.py) behave under each way of tracing as they do alone: the same output,
+exit status, descriptors, threads and mappings, and no more memory than docs/harm.md says. A refusal changes nothing.
+
+For people: test_harm.py --table [--only NAME,NAME] [--modes run,attach] prints what became of each. TS_HARM=all tries every
+program in every mode; otherwise each in those that it is most about. A ! marks what docs/harm.md does not have.
+"""
+import argparse
+import concurrent.futures
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+import harm_list
+import harms
+import tracesmith
+from harms import MODES
+
+AT_ONCE = int(os.environ.get("TS_HARM_JOBS", "6"))
+# As tracesmithd.service has it: a user of its own, five capabilities and no new ones.
+UNIT_USER = "64999"
+CAPABILITIES = "bpf,perfmon,sys_ptrace,dac_read_search,checkpoint_restore"
+
+
+def as_unit():
+    listed = ",".join("+" + name for name in CAPABILITIES.split(","))
+    return ["setpriv", "--reuid", UNIT_USER, "--regid", UNIT_USER, "--clear-groups", "--inh-caps", "-all," + listed,
+            "--ambient-caps", "-all," + listed, "--bounding-set", "-all," + listed, "--no-new-privs"]
+
+
+class Daemon(tracesmith.Daemon):
+    def __init__(self, settings):
+        directory = tempfile.mkdtemp(prefix="tracesmith-harm-")
+        super().__init__(settings, directory=directory, driver=tracesmith.DRIVER)
+        for path in directory, self.config:
+            os.chown(path, int(UNIT_USER), int(UNIT_USER))
+        os.chmod(directory, 0o755)  # programs of other users connect to inject.sock
+        self.start(as_unit())
+
+    def run_command(self):
+        return [os.path.join(tracesmith.BUILD, "tsctl"), "--socket", self.socket, "run"]
+
+    def ctl(self, *arguments):
+        result = super().ctl(*arguments)
+        return result if arguments[0] == "status" else (result.code, result.out, result.err)
+
+
+def settings_of(mode):
+    return "ring_size = 16MiB\n" + ("[probe]\nlight = exact\n" if mode == "inside" else "")
+
+
+def trials(programs, mode, daemon=None):
+    folder = os.path.dirname(tracesmith.library())
+    environment = {**os.environ, "LD_LIBRARY_PATH": folder, "FAKE_CUDA_TIME_SCALE": "1", "FAKE_CUDA_MEMORY_MIB": "256",
+                   "FAKE_CUDA_DEVICES": "1"}
+    setup = harms.Setup(os.path.join(tracesmith.BUILD, "tests", "e2e"), tracesmith.library(), environment)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(lambda program: harms.Trial(setup, program, mode, daemon).run(), programs))
+
+
+def wanted(program, modes, everything):
+    return [mode for mode in modes if mode in program.modes and (everything or mode in program.often)]
+
+
+def verdicts(programs, modes, everything):
+    alone = dict(zip(programs, trials(programs, "alone")))
+    found, log = [], ""
+    # One daemon for all, but where its settings are others.
+    for group in [mode for mode in modes if mode != "inside"], [mode for mode in modes if mode == "inside"]:
+        if not any(wanted(program, group, everything) for program in programs):
+            continue
+        daemon = Daemon(settings_of(group[0]))
+        try:
+            for mode in group:
+                mine = [program for program in programs if mode in wanted(program, modes, everything)]
+                found += [harms.Verdict(alone[trial.program], trial) for trial in trials(mine, mode, daemon)]
+        finally:
+            log += daemon.log()
+            code = daemon.close()
+        if code:
+            raise AssertionError(f"the daemon ended with {code}:\n{log}")
+    return found
+
+
+class Harm(unittest.TestCase):
+    def test_programs_are_as_they_are_alone(self):
+        everything = os.environ.get("TS_HARM") == "all"
+        found = verdicts(harm_list.PROGRAMS, MODES, everything)
+        print(harms.table(found, MODES), file=sys.stderr)
+        bad = [f"{verdict.program.name} × {verdict.mode}: {why}" for verdict in found for why in verdict.unexpected]
+        self.assertEqual(bad, [], "\n".join(["hurt, and docs/harm.md does not say so:", *bad]))
+
+
+def print_table():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--times", action="store_true")
+    arguments = parser.parse_args()
+    names = arguments.only.split(",") if arguments.only else []
+    programs = [program for program in harm_list.PROGRAMS if not names or program.name in names]
+    bad = 0
+    for _ in range(arguments.rounds):
+        found = verdicts(programs, arguments.modes.split(","), True)
+        print(harms.table(found, arguments.modes.split(",")), flush=True)
+        if arguments.times:
+            for each in found:
+                print(f"{each.program.name} {each.mode} took {each.traced.took_s:.2f} s; {each.ratio:.2f} times as long as alone")
+        bad += sum(bool(verdict.unexpected) for verdict in found)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    if "--table" in sys.argv:
+        sys.exit(print_table())
+    tracesmith.main()
