@@ -1,6 +1,7 @@
 """One awkward program (harm/) in one way of tracing it, held against the same program alone: what it says, how it ends, and
 what it has at its last place: memory, descriptors, threads, mappings. For test_harm.py, and tests/gpu/harm.py on a real GPU.
 """
+import json
 import mmap
 import os
 import re
@@ -21,7 +22,7 @@ ATTACHES = {"attach": [], "detach": [], "inside": [], "light": ["--light"], "und
 OURS = ("tracesmith", "fake-cupti")
 # What tracing may take of a program's memory, in MiB, resident and in all: the ring (8), CUPTI and its buffers; a thread's
 # stack and the 64 MiB that malloc reserves for it. What stays after a detach: CUPTI, and what malloc keeps.
-MEMORY = {"probes": (1, 1), "detach": (12, 96), "undo-light": (12, 96)}
+MEMORY = {"probes": (1, 1), "detach": (16, 256), "undo-light": (16, 256)}
 TRACED = (64, 512)
 LOOK_MAX = 256  # threads that are looked at
 
@@ -91,6 +92,7 @@ class Look:
         self.size_mib = int(status.get("VmSize", "0").split()[0]) / 1024
         self.flags = {name: status.get(name, "").strip() for name in ("Seccomp", "NoNewPrivs", "TracerPid", "SigIgn", "SigCgt",
                                                                       "ShdPnd", "Umask", "Uid")}
+        self.flags["TracerPid"] = str(self.flags["TracerPid"] != "0")
         self.fds = self._fds(pid)
         self.threads = self._threads(pid)
         self.maps = [line.split(None, 5) for line in read(f"/proc/{pid}/maps").splitlines()]
@@ -203,7 +205,9 @@ class Trial:
         if not self._reach(MIDDLE):
             return
         if self.mode in ATTACHES:
-            self.refused = self._ask("attach", *ATTACHES[self.mode], *self.program.options)
+            self.refused = self._ask("attach", "--json", *ATTACHES[self.mode], *self.program.options)
+        elif self.mode == "run-light":
+            self._wait_light()
         self.page.go(MIDDLE)
         if not self._reach(LATE):
             return
@@ -217,11 +221,23 @@ class Trial:
         self.looks[LAST] = Look(self.pid)
         self.page.go(LAST)
 
+    def _wait_light(self):
+        """Under run it comes a moment after the program's start, or not at all, silently."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            _, out, _ = self.daemon.ctl("ps", "--json")
+            if any(row["pid"] == self.pid and row["tier"] == "light" for row in json.loads(out or '{"rows": []}')["rows"]):
+                return
+            time.sleep(0.1)
+        self.refused = "run --light stays with the probes"
+
     def _ask(self, verb, *options):
         """'' once it is done; or the refusal."""
         end = time.monotonic() + PATIENCE
         while True:
-            code, _, err = self.daemon.ctl(verb, self.pid, *options)
+            code, out, err = self.daemon.ctl(verb, self.pid, *options)
+            if code == 0 and self.mode == "inside" and not json.loads(out)["light_functions"]:
+                return "not inside: " + "; ".join(json.loads(out)["notes"])
             if code == 0 or (verb == "attach" and "already" in err):
                 return ""
             if not err.rstrip().endswith(AGAIN) or time.monotonic() > end:
@@ -335,7 +351,7 @@ def judge(alone, traced):
     if not one or not two:
         return found
     # Refused: as if nobody had tried.
-    left = traced.mode in ("probes", "detach", "undo-light") or bool(traced.refused)
+    left = traced.mode in ("probes", "detach", "undo-light") or (traced.refused and traced.mode in ("attach", "light"))
     if one.flags != two.flags:
         found.append(f"status: {[(k, v, one.flags[k]) for k, v in two.flags.items() if v != one.flags[k]]}")
     if "threads" not in varies:
@@ -368,6 +384,7 @@ class Verdict:
         if self.skipped:
             self.word = "skipped"
             return
+        self.unexpected += [f"alone it {hurt}" for hurt in alone.hurts]
         if self.refused and not (expected and re.search(expected, self.refused)):
             self.unexpected.append(f"refused: {self.refused}")
         if self.hurts and not (expected and re.search(expected, said)):

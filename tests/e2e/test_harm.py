@@ -17,6 +17,8 @@ import harms
 import tracesmith
 from harms import MODES
 
+GROUP_UNIT = ("probes", "run", "attach", "detach")
+USER = os.environ.get("TS_HARM_USER", "")
 AT_ONCE = int(os.environ.get("TS_HARM_JOBS", "6"))
 # As tracesmithd.service has it: a user of its own, five capabilities and no new ones.
 UNIT_USER = "64999"
@@ -30,13 +32,16 @@ def as_unit():
 
 
 class Daemon(tracesmith.Daemon):
-    def __init__(self, settings):
+    """As the unit runs it, but for light mode: ts-attach opens /proc/PID/mem for writing there, which CAP_DAC_READ_SEARCH does
+    not allow it."""
+
+    def __init__(self, settings, unit):
         directory = tempfile.mkdtemp(prefix="tracesmith-harm-")
         super().__init__(settings, directory=directory, driver=tracesmith.DRIVER)
-        for path in directory, self.config:
+        for path in (directory, self.config) if unit else ():
             os.chown(path, int(UNIT_USER), int(UNIT_USER))
         os.chmod(directory, 0o755)  # programs of other users connect to inject.sock
-        self.start(as_unit())
+        self.start(as_unit() if unit else ())
 
     def run_command(self):
         return [os.path.join(tracesmith.BUILD, "tsctl"), "--socket", self.socket, "run"]
@@ -66,11 +71,11 @@ def wanted(program, modes, everything):
 def verdicts(programs, modes, everything):
     alone = dict(zip(programs, trials(programs, "alone")))
     found, log = [], ""
-    # One daemon for all, but where its settings are others.
-    for group in [mode for mode in modes if mode != "inside"], [mode for mode in modes if mode == "inside"]:
+    for group in GROUP_UNIT, ("light", "undo-light", "run-light"), ("inside",):
+        group = [mode for mode in group if mode in modes]
         if not any(wanted(program, group, everything) for program in programs):
             continue
-        daemon = Daemon(settings_of(group[0]))
+        daemon = Daemon(settings_of(group[0]), USER == "unit" if USER else group[0] in GROUP_UNIT)
         try:
             for mode in group:
                 mine = [program for program in programs if mode in wanted(program, modes, everything)]

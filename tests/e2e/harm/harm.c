@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROUNDS	     200
-#define NAP_US	     1000
-#define PATTERN	     1024
-#define LONGEST_S    120 /* should the test have ended before */
+#define ROUNDS	  200
+#define NAP_US	  1000
+#define PATTERN	  1024
+#define LONGEST_S 120 /* should the test have ended before */
 
 /* PTX, which a real driver compiles; the simulated one reads the time from the name. */
 static const char image[] =

@@ -1,6 +1,7 @@
 /* Harm: what the awkward programs of test_harm share. A program is one case of harm.c's table. It
- * says what it sees into a page that it shares with the test, in no descriptor: some have none left.
- * At three places it waits until the test lets it go on: there the test attaches, detaches and looks.
+ * says what it sees into a page that it shares with the test, in no descriptor: some have none
+ * left. At three places it waits until the test lets it go on: there the test attaches, detaches
+ * and looks.
  *
  * Only libc is needed, so that the same programs run on a GPU machine (tests/gpu/harm.py). */
 #pragma once
@@ -63,9 +64,9 @@ struct harm_cuda {
 
 extern struct harm_page *harm_page;
 extern struct harm_cuda cuda;
-extern const char *harm_driver;	 /* path of the library */
-extern const char *harm_folder;	 /* of the programs and their libraries */
-extern char **harm_arguments;	 /* of this program */
+extern const char *harm_driver; /* path of the library */
+extern const char *harm_folder; /* of the programs and their libraries */
+extern char **harm_arguments;	/* of this program */
 
 extern const struct harm_case harm_threads[], harm_signals[], harm_processes[], harm_limits[],
 	harm_loaders[], harm_blocked[], harm_filters[], harm_memory[];
