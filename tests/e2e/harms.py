@@ -16,6 +16,7 @@ PAGE_BYTES, TEXT_AT = 64 << 10, 32
 # How long a program may take from place to place, and how long a refusal that asks for another try is tried again.
 DEADLINE = float(os.environ.get("TS_HARM_DEADLINE", "40"))
 PATIENCE = float(os.environ.get("TS_HARM_PATIENCE", "12"))
+SETTLE = 5
 AGAIN = ("; try again", ": try again", ": try again in a moment", ": try again in a few seconds")
 MODES = ("probes", "run", "attach", "light", "detach", "undo-light", "run-light", "inside")
 ATTACHES = {"attach": [], "detach": [], "inside": [], "light": ["--light"], "undo-light": ["--light"]}
@@ -92,6 +93,8 @@ class Look:
         self.size_mib = int(status.get("VmSize", "0").split()[0]) / 1024
         self.flags = {name: status.get(name, "").strip() for name in ("Seccomp", "NoNewPrivs", "TracerPid", "SigIgn", "SigCgt",
                                                                       "ShdPnd", "Umask", "Uid")}
+        # libc's own two, which it takes when the first thread is started.
+        self.flags["SigCgt"] = f"{int(self.flags['SigCgt'] or '0', 16) & ~(3 << 31):x}"
         self.flags["TracerPid"] = str(self.flags["TracerPid"] != "0")
         self.fds = self._fds(pid)
         self.threads = self._threads(pid)
@@ -116,7 +119,7 @@ class Look:
             return found
         for number, tid in enumerate(tids):
             if number >= LOOK_MAX:
-                found.append(("harm",))
+                found.append((read(f"/proc/{pid}/task/{tid}/comm").strip(),))
                 continue
             status = fields(read(f"/proc/{pid}/task/{tid}/status"))
             stat = read(f"/proc/{pid}/task/{tid}/stat").rpartition(")")[2].split()
@@ -146,8 +149,8 @@ class Setup:
 class Trial:
     """One run of a program."""
 
-    def __init__(self, setup, program, mode, daemon=None):
-        self.setup, self.program, self.mode, self.daemon = setup, program, mode, daemon
+    def __init__(self, setup, program, mode, daemon=None, alone=None):
+        self.setup, self.program, self.mode, self.daemon, self.alone = setup, program, mode, daemon, alone
         self.page, self.looks, self.refused, self.hurts, self.code = Page(), {}, "", [], None
         self.out, self.took_s = "", 0
         self.process = None
@@ -218,8 +221,18 @@ class Trial:
         self.page.go(LATE)
         if not self._reach(LAST):
             return
-        self.looks[LAST] = Look(self.pid)
+        self.looks[LAST] = self._settled()
         self.page.go(LAST)
+
+    def _settled(self):
+        """What it has once nothing of ours is on its way out, if it is to go."""
+        end = time.monotonic() + SETTLE
+        while True:
+            look = Look(self.pid)
+            gone = self.alone is None or not is_to_go(self) or not list(judge_looks(self.alone.looks.get(LAST), look, self))
+            if gone or time.monotonic() > end:
+                return look
+            time.sleep(0.05)
 
     def _wait_light(self):
         """Under run it comes a moment after the program's start, or not at all, silently."""
@@ -347,27 +360,33 @@ def judge(alone, traced):
         found.append(first_difference(alone.text, traced.text))
     if traced.out != alone.out:
         found.append(f"prints {traced.out[-120:]!r}")
-    one, two = alone.looks.get(LAST), traced.looks.get(LAST)
+    return found + list(judge_looks(alone.looks.get(LAST), traced.looks.get(LAST), traced))
+
+
+def is_to_go(traced):
+    """Nothing of ours may be in it: it was left, or refused, which is as if nobody had tried."""
+    return traced.mode in ("probes", "detach", "undo-light") or (traced.refused and traced.mode in ("attach", "light"))
+
+
+def judge_looks(one, two, traced):
     if not one or not two:
-        return found
-    # Refused: as if nobody had tried.
-    left = traced.mode in ("probes", "detach", "undo-light") or (traced.refused and traced.mode in ("attach", "light"))
+        return
+    varies, left = traced.program.varies, is_to_go(traced)
     if one.flags != two.flags:
-        found.append(f"status: {[(k, v, one.flags[k]) for k, v in two.flags.items() if v != one.flags[k]]}")
+        yield f"status: {[(k, v, one.flags[k]) for k, v in two.flags.items() if v != one.flags[k]]}"
     if "threads" not in varies:
-        found += judge_threads(one, two, left)
+        yield from judge_threads(one, two, left)
     if "memory" not in varies:
-        found += judge_memory(one, two, traced.mode)
+        yield from judge_memory(one, two, traced.mode)
     if "fds" not in varies:
         lost = {fd: name for fd, name in one.fds.items() if two.fds.get(fd) != name}
         added = {fd: name for fd, name in two.fds.items() if fd not in one.fds}
         if lost:
-            found.append(f"descriptors are others: {lost}, now {[two.fds.get(fd) for fd in lost]}")
+            yield f"descriptors are others: {lost}, now {[two.fds.get(fd) for fd in lost]}"
         if left and added:
-            found.append(f"descriptors stay: {added}")
+            yield f"descriptors stay: {added}"
     if "maps" not in varies:
-        found += judge_maps(one, two, left)
-    return found
+        yield from judge_maps(one, two, left)
 
 
 class Verdict:

@@ -55,13 +55,13 @@ def settings_of(mode):
     return "ring_size = 16MiB\n" + ("[probe]\nlight = exact\n" if mode == "inside" else "")
 
 
-def trials(programs, mode, daemon=None):
+def trials(programs, mode, daemon=None, alone=None):
     folder = os.path.dirname(tracesmith.library())
     environment = {**os.environ, "LD_LIBRARY_PATH": folder, "FAKE_CUDA_TIME_SCALE": "1", "FAKE_CUDA_MEMORY_MIB": "256",
                    "FAKE_CUDA_DEVICES": "1"}
     setup = harms.Setup(os.path.join(tracesmith.BUILD, "tests", "e2e"), tracesmith.library(), environment)
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda program: harms.Trial(setup, program, mode, daemon).run(), programs))
+        return list(pool.map(lambda program: harms.Trial(setup, program, mode, daemon, alone and alone[program]).run(), programs))
 
 
 def wanted(program, modes, everything):
@@ -79,7 +79,7 @@ def verdicts(programs, modes, everything):
         try:
             for mode in group:
                 mine = [program for program in programs if mode in wanted(program, modes, everything)]
-                found += [harms.Verdict(alone[trial.program], trial) for trial in trials(mine, mode, daemon)]
+                found += [harms.Verdict(alone[trial.program], trial) for trial in trials(mine, mode, daemon, alone)]
         finally:
             log += daemon.log()
             code = daemon.close()

@@ -153,13 +153,20 @@ static void exec_second(void)
 }
 
 /* The parent ends at once, as that of a daemon. */
+static void end_when_it_is_known(void)
+{
+	while (!harm_page->pid)
+		harm_nap(1000);
+	_exit(0);
+}
+
 static void become_daemon(void)
 {
 	if (fork())
-		_exit(0);
+		end_when_it_is_known();
 	setsid();
 	if (fork())
-		_exit(0);
+		end_when_it_is_known();
 	if (chdir("/") < 0)
 		harm_say("no /");
 	harm_page->pid = getpid();
