@@ -1,101 +1,119 @@
 """The awkward programs of test_harm and tests/gpu/harm.py: how each is started, and what docs/harm.md says that it suffers.
 The programs themselves are cases of harm/*.c, of the same name where none is given."""
-from harms import MODES, Program
+from harms import ATTACHES, MODES, Program
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+# Each program is always run, attached to and left in these; in the others if it is about them.
+USUAL = ("run", "detach", "undo-light")
+PROBES, ENDS, INSIDE = (*USUAL, "probes"), (*USUAL, "attach", "light"), (*USUAL, "inside")
+LIGHT = (*USUAL, "light", "run-light", "inside")
+# Where code of ours is put near the driver's, and those where all threads are stopped for it at once.
+JUMPS, STOPS_ALL = ("light", "undo-light", "run-light", "inside"), ("light", "undo-light", "inside")
+
+
+def of(modes, pattern):
+    """What is expected in each of them."""
+    return dict.fromkeys(modes, pattern)
+
+
+FILTER = of(ATTACHES, "has a seccomp filter")
+# There is no libcupti beside the program, or one of another driver.
+NO_CUPTI = of(("attach", "detach", "inside"), "CUPTI|libcupti")
 
 PROGRAMS = [
-    Program("plain"),
+    Program("plain", often=MODES),
     # Threads and stacks
-    Program("small-stacks"),
+    Program("small-stacks", often=INSIDE),
     Program("big-stacks"),
     Program("tls-248", case="plain", build="_tls248"),
-    Program("tls-1010", case="plain", build="_tls1010"),
+    Program("tls-1010", case="plain", build="_tls1010", often=LIGHT),
     Program("tls-4096", case="plain", build="_tls4096"),
-    Program("crowd"),
-    Program("short-threads", varies=("threads", "memory")),
-    Program("thread-exit"),
-    Program("first-thread-ends"),
-    Program("cancel"),
-    Program("cancel-between"),
-    Program("coroutines"),
-    Program("setjmp"),
-    Program("longjmp"),
+    Program("crowd", often=PROBES),
+    Program("short-threads", varies=("threads", "memory"), often=INSIDE),
+    Program("thread-exit", often=ENDS),
+    Program("first-thread-ends", expected={**of(ATTACHES, "has ended and waits for its parent"), "run-light": "stays with the probes"}),
+    Program("cancel", expected={"*": "held for ever"}, often=PROBES),
+    Program("cancel-between", often=INSIDE),
+    Program("coroutines", often=(*PROBES, "inside")),
+    Program("setjmp", often=PROBES),
+    # CUPTI keeps what a call began, so that none may be left by a jump; CUDA allows it for none.
+    Program("longjmp", modes=("probes", "light", "undo-light", "run-light"), often=("probes", "undo-light"), real=False),
     Program("robust"),
-    Program("real-time"),
+    Program("real-time", often=INSIDE),
     Program("real-time-all"),
     Program("idle-class"),
     # Signals and registers
     Program("profiled"),
     Program("alternate-stack"),
-    Program("interrupted"),
+    Program("interrupted", varies=("status",)),
     Program("long-nap"),
     Program("faults"),
-    Program("traps"),
+    Program("traps", often=PROBES),
     Program("sigwait"),
-    Program("any-thread"),
+    Program("any-thread", often=INSIDE),
     Program("registers"),
     Program("rounding"),
     # Calls that are not restarted
     *[Program(f"in-{call}") for call in (
         "epoll", "poll", "select", "read", "recv", "write", "io-uring", "semop", "msgrcv", "inotify", "sigtimedwait",
-        "io-getevents", "accept", "flock", "userfault", "vfork")],
+        "io-getevents", "accept", "flock", "userfault")],
+    Program("in-vfork", expected=of(STOPS_ALL, "good moment")),
     # Processes
-    Program("fork-server"),
-    Program("fork-after"),
+    Program("fork-server", modes=tuple(mode for mode in MODES if mode != "run-light")),
+    Program("fork-after", often=(*ENDS, "inside")),
     Program("spawner", varies=("fds",)),
-    Program("exec-later"),
+    Program("exec-later", often=(*ENDS, "run-light")),
     Program("daemon"),
     Program("namespaces"),
     Program("memfd-noexec"),
     Program("other-user"),
     Program("not-dumpable"),
     Program("no-new-rights"),
-    Program("changed-root"),
-    Program("guarded"),
+    Program("changed-root", expected=of(ATTACHES, "has no /proc in its root")),
+    Program("guarded", expected={**of(ATTACHES, "is traced by process"), "run-light": "stays with the probes"}),
     Program("checkpointed"),
-    Program("stopped"),
-    Program("at-exit"),
-    Program("quick-end"),
-    Program("aborts"),
-    Program("exit-elsewhere"),
+    Program("stopped", expected=of(ATTACHES, "is stopped")),
+    Program("at-exit", often=ENDS),
+    Program("quick-end", often=ENDS),
+    Program("aborts", often=ENDS),
+    Program("exit-elsewhere", often=ENDS),
     # Limits, descriptors and environment
-    Program("no-descriptors"),
-    Program("close-all"),
+    Program("no-descriptors", expected=of(ATTACHES, "Too many open files")),
+    Program("close-all", often=ENDS),
     Program("lowest-descriptor"),
     Program("no-streams", closed=(0, 1, 2)),
     Program("little-space"),
-    Program("no-threads"),
-    Program("locked-memory"),
+    Program("no-threads", expected=of(ATTACHES, "Resource temporarily unavailable")),
+    Program("locked-memory", expected=of(ATTACHES, "could not load the library")),
     Program("overwritten-title"),
     Program("no-environment"),
-    Program("bare-environment", case="plain", prefix=("env", "-i")),
+    Program("bare-environment", case="plain", prefix=("env", "-i"), expected=NO_CUPTI, real=False),
     Program("huge-environment", case="plain", env={f"HUGE{i}": "x" * 120000 for i in range(8)}),
-    Program("no-library-path", case="plain", env={"LD_LIBRARY_PATH": None}),
+    Program("no-library-path", case="plain", env={"LD_LIBRARY_PATH": None}, expected=NO_CUPTI),
     Program("same-addresses", case="plain", prefix=("setarch", "-R")),
     Program("endless-stack", case="plain", prefix=("sh", "-c", 'ulimit -s unlimited; exec "$@"', "sh")),
-    Program("no-new-code"),
+    Program("no-new-code", expected=of(JUMPS, "forbids to make some|stays with the probes"), often=LIGHT),
     # Filters
-    Program("filter-errno"),
-    Program("filter-kill"),
-    Program("filter-late"),
-    Program("filter-later"),
-    Program("filter-sandbox"),
-    Program("filter-thread"),
-    Program("filter-thread-later"),
-    Program("strict-thread"),
+    Program("filter-errno", expected=FILTER, often=(*USUAL, "run-light")),
+    Program("filter-kill", expected=FILTER, often=(*PROBES, "run-light")),
+    Program("filter-late", expected=FILTER, often=(*USUAL, "run-light")),
+    Program("filter-later", often=LIGHT),
+    Program("filter-sandbox", often=(*ENDS, "run-light")),
+    Program("filter-thread", expected=of(ATTACHES, "seccomp"), often=LIGHT),
+    Program("filter-thread-later", often=LIGHT),
+    Program("strict-thread", expected=of(ATTACHES, "seccomp"), often=LIGHT),
     Program("shadow-stack", build="_cet"),
     # The loader, and what is preloaded
-    Program("constructor"),
+    Program("constructor", often=(*USUAL, "run-light")),
     Program("loads-and-unloads"),
     Program("reload"),
     Program("other-namespace"),
-    Program("busy-loader", varies=("maps", "fds")),
+    Program("busy-loader", varies=("maps", "fds"), often=INSIDE),
     Program("walks-modules"),
     Program("nvtx-first"),
     Program("nvtx-later"),
     Program("nvtx-last"),
-    Program("nvtx-only"),
+    Program("nvtx-only", modes=tuple(mode for mode in MODES if mode != "run-light"), expected=of(ATTACHES, "does not use CUDA")),
     Program("auditor", case="plain", env={"LD_AUDIT": "{}/libe2e_harm_audit.so"}),
     Program("tunables", case="allocator",
             env={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0:glibc.malloc.perturb=165"}),
@@ -104,9 +122,10 @@ PROGRAMS = [
     Program("tcmalloc", case="allocator", env={"LD_PRELOAD": f"{LIBRARIES}/libtcmalloc_minimal.so.4"}),
     # The simulated driver is built without: its leaks and races are not what is looked for.
     Program("asan", case="allocator", build="_asan", env={"ASAN_OPTIONS": "detect_leaks=0"}, varies=("memory",), real=False),
-    Program("tsan", case="allocator", build="_tsan", env={"TSAN_OPTIONS": "report_bugs=0"}, varies=("memory",), real=False),
+    Program("tsan", case="allocator", build="_tsan", env={"TSAN_OPTIONS": "report_bugs=0"}, varies=("memory",), real=False,
+            expected=of(ATTACHES, "got signal 11")),
     # Code and memory
-    Program("makes-code"),
-    Program("checks-code"),
-    Program("counts-itself"),
+    Program("makes-code", often=INSIDE),
+    Program("checks-code", expected={"*": "its first byte: cc|the driver's code: other"}, often=PROBES),
+    Program("counts-itself", expected=of(MODES[1:], "says 'descriptors"), often=ENDS),
 ]

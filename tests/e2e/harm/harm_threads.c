@@ -383,7 +383,7 @@ static void jump_out(uint64_t *nowhere)
 
 	for (volatile int i = 0; i < JUMPS; i++)
 		if (sigsetjmp(out, 1) == 0)
-			cuda.cuStreamCreate((handle *)nowhere, 1);
+			cuda.cuEventCreate((handle *)nowhere, 0);
 		else
 			jumped++;
 	harm_say("jumped out of a call: %d", jumped);
