@@ -25,6 +25,8 @@ OURS = ("tracesmith", "fake-cupti")
 # stack and the 64 MiB that malloc reserves for it. What stays after a detach: CUPTI, and what malloc keeps.
 MEMORY = {"probes": (1, 1), "detach": (16, 256), "undo-light": (16, 256)}
 TRACED = (64, 512)
+# CUPTI cannot be unloaded, nor what it is linked with; and the kernel's page for probes.
+STAYS = r"cupti|\[uprobes\]|lib(dl|pthread|rt|util|m|stdc\+\+|gcc_s)[.-]|nvperf|pcsamplingutil"
 LOOK_MAX = 256  # threads that are looked at
 
 
@@ -140,10 +142,12 @@ class Look:
 
 
 class Setup:
-    """Where the programs are, which driver they load, and what is in their environment."""
+    """Where the programs are, which driver they load, and what is in their environment. A real CUPTI has threads and
+    descriptors under the program's name, and more of them after its detach."""
 
-    def __init__(self, programs, driver, environment):
-        self.programs, self.driver, self.environment = programs, driver, environment
+    def __init__(self, programs, driver, environment, simulated=True, memory=MEMORY, traced=TRACED):
+        self.programs, self.driver, self.environment, self.simulated = programs, driver, environment, simulated
+        self.memory, self.traced = memory, traced
 
 
 class Trial:
@@ -314,11 +318,11 @@ def more(left, right):
     return sorted(str(key) for key, count in left.items() if count > right.get(key, 0))
 
 
-def judge_threads(alone, traced, left):
+def judge_threads(alone, traced, left, simulated):
     short = len(alone.threads) > LOOK_MAX - 16  # not all of them were looked at closely
     theirs = counted(thread[:1] if short else thread for thread in traced.threads if thread[0] not in OURS)
     mine = counted(thread[:1] if short else thread for thread in alone.threads if thread[0] not in OURS)
-    if more(mine, theirs) or more(theirs, mine):
+    if more(mine, theirs) or (simulated and more(theirs, mine)):
         yield f"threads: {more(theirs, mine)[:2]}, alone {more(mine, theirs)[:2]}"
     added = [thread for thread in traced.threads if thread[0] in OURS]
     if left and added:
@@ -326,12 +330,13 @@ def judge_threads(alone, traced, left):
     for thread in added:
         if thread[3:4] and thread[3] != "0":
             yield f"a thread of ours inherits policy {thread[3]}"
-        if thread[1:2] and "-" not in thread[1] and "," not in thread[1]:
+        first = traced.threads[0][1:2]
+        if thread[1:2] and thread[1:2] != first and re.fullmatch(r"\d+", thread[1]):
             yield f"a thread of ours inherits the CPU {thread[1]}"
 
 
-def judge_memory(alone, traced, mode):
-    rss_mib, size_mib = MEMORY.get(mode, TRACED)
+def judge_memory(alone, traced, setup, mode):
+    rss_mib, size_mib = setup.memory.get(mode, setup.traced)
     if traced.rss_mib - alone.rss_mib > rss_mib:
         yield f"memory: {traced.rss_mib - alone.rss_mib:+.1f} MiB"
     if traced.size_mib - alone.size_mib > size_mib:
@@ -344,7 +349,7 @@ def judge_maps(alone, traced, left):
         yield f"executable mappings are gone: {gone[:2]}"
     if not left:
         return
-    added = [key for key in more(traced.mapped(True), alone.mapped(True)) if "cupti" not in key and "[uprobes]" not in key]
+    added = [key for key in more(traced.mapped(True), alone.mapped(True)) if not re.search(STAYS, key)]
     if added:
         yield f"executable mappings stay: {added[:2]}"
     ours = more({key: n for key, n in traced.mapped(False).items() if "tracesmith" in key[1] and "cupti" not in key[1]}, {})
@@ -376,15 +381,15 @@ def judge_looks(one, two, traced):
     if one.flags != two.flags and "status" not in varies:
         yield f"status: {[(k, v, one.flags[k]) for k, v in two.flags.items() if v != one.flags[k]]}"
     if "threads" not in varies:
-        yield from judge_threads(one, two, left)
+        yield from judge_threads(one, two, left, traced.setup.simulated)
     if "memory" not in varies:
-        yield from judge_memory(one, two, traced.mode)
+        yield from judge_memory(one, two, traced.setup, traced.mode)
     if "fds" not in varies:
         lost = {fd: name for fd, name in one.fds.items() if two.fds.get(fd) != name}
         added = {fd: name for fd, name in two.fds.items() if fd not in one.fds}
         if lost:
             yield f"descriptors are others: {lost}, now {[two.fds.get(fd) for fd in lost]}"
-        if left and added:
+        if left and added and (traced.setup.simulated or any("tracesmith" in name for name in added.values())):
             yield f"descriptors stay: {added}"
     if "maps" not in varies:
         yield from judge_maps(one, two, left)
@@ -404,6 +409,9 @@ class Verdict:
         if self.skipped:
             self.word = "skipped"
             return
+        if alone.hurts and not traced.setup.simulated:
+            self.word, self.hurts, self.refused = "skipped", [f"alone it {hurt}" for hurt in alone.hurts], ""
+            return
         self.unexpected += [f"alone it {hurt}" for hurt in alone.hurts]
         if self.refused and not (expected and re.search(expected, self.refused)):
             self.unexpected.append(f"refused: {self.refused}")
@@ -414,7 +422,7 @@ class Verdict:
     @property
     def why(self):
         if self.skipped:
-            return self.traced.text
+            return self.traced.text.strip()
         return "; ".join([*self.hurts, *([f"refused: {self.refused}"] if self.refused else [])])
 
 

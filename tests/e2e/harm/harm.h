@@ -38,8 +38,7 @@ typedef void *handle;
 #define HARM_CUDA(X)                                                                               \
 	X(cuInit, (unsigned int))                                                                  \
 	X(cuDevicePrimaryCtxRetain, (handle *, int))                                               \
-	X(cuDevicePrimaryCtxRelease_v2, (int))                                                     \
-	X(cuCtxCreate_v2, (handle *, unsigned int, int))                                           \
+	X(cuDevicePrimaryCtxSetFlags_v2, (int, unsigned int))                                      \
 	X(cuCtxSetCurrent, (handle))                                                               \
 	X(cuCtxSynchronize, (void))                                                                \
 	X(cuModuleLoadData, (handle *, const void *))                                              \
@@ -98,5 +97,6 @@ handle harm_spin(void);
 /* Three times the usual work, with the places in between. */
 void harm_run(void);
 void harm_start(pthread_t *thread, void *(*run)(void *), void *data);
-/* Waits until that thread of this process sleeps in that system call. */
+/* Waits until that thread of this process sleeps in that system call, or in any (-1); not for ever:
+ * a real driver may poll instead. */
 void harm_wait_in(pid_t tid, long call);

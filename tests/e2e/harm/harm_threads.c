@@ -17,16 +17,17 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define ROUNDS	    200
-#define SMALL	    8
-#define CROWD	    4000
-#define CROWD_STACK (16 << 10)
-#define CHURN	    4
-#define COROUTINES  4
-#define CO_STACK    (64 << 10)
-#define JUMPS	    200
-#define BIG_STACK   (512ul << 20)
-#define DEEP_BYTES  (6 << 20)
+#define ROUNDS	      200
+#define SMALL	      8
+#define CROWD	      4000
+#define CROWD_STACK   (16 << 10)
+#define CHURN	      4
+#define COROUTINES    4
+#define CO_STACK      (64 << 10)
+#define JUMPS	      200
+#define BLOCKING_SYNC 4
+#define BIG_STACK     (512ul << 20)
+#define DEEP_BYTES    (6 << 20)
 
 static pthread_mutex_t guarded = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int started, ended;
@@ -203,7 +204,7 @@ static void cancel_one(void)
 	harm_start(&thread, holds_a_guard, &started);
 	while (!cancelled_tid)
 		harm_nap(100);
-	harm_wait_in(cancelled_tid, SYS_futex);
+	harm_wait_in(cancelled_tid, -1);
 	pthread_cancel(thread);
 	pthread_join(thread, &result);
 	harm_say("cancelled: %s; the guard's lock is %s", result == PTHREAD_CANCELED ? "yes" : "no",
@@ -211,9 +212,12 @@ static void cancel_one(void)
 	pthread_mutex_unlock(&guarded);
 }
 
-/* In a call that waits. */
+/* In a call that waits in the kernel, where a thread may be cancelled. */
 static void cancel(void)
 {
+	harm_load();
+	cuda.cuInit(0);
+	cuda.cuDevicePrimaryCtxSetFlags_v2(0, BLOCKING_SYNC);
 	harm_begin();
 	cancel_one();
 	harm_work(ROUNDS);
