@@ -399,7 +399,7 @@ class Verdict:
     """A cell of the table."""
 
     def __init__(self, alone, traced):
-        self.program, self.mode, self.traced = traced.program, traced.mode, traced
+        self.program, self.mode, self.traced, self.alone = traced.program, traced.mode, traced, alone
         self.hurts, self.refused = judge(alone, traced), traced.refused
         self.ratio = traced.busy_ns / alone.busy_ns if alone.busy_ns and traced.busy_ns else 0
         expected = self.program.expected.get(self.mode) or self.program.expected.get("*") or ""
@@ -418,6 +418,16 @@ class Verdict:
         if self.hurts and not (expected and re.search(expected, said)):
             self.unexpected += self.hurts
         self.word = "HURT" if self.hurts else "refused" if self.refused else "ok"
+
+    @property
+    def added(self):
+        """What it has more than alone, in figures."""
+        one, two = self.alone.looks.get(LAST), self.traced.looks.get(LAST)
+        if not one or not two:
+            return ""
+        return (f"{two.rss_mib - one.rss_mib:+.1f} MiB resident, {two.size_mib - one.size_mib:+.0f} MiB of addresses, "
+                f"{len(two.threads) - len(one.threads):+d} threads, {len(two.fds) - len(one.fds):+d} descriptors, "
+                f"{len(two.maps) - len(one.maps):+d} mappings, {self.ratio:.2f} times as long")
 
     @property
     def why(self):

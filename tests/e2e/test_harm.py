@@ -113,7 +113,7 @@ def print_table():
         print(harms.table(found, arguments.modes.split(",")), flush=True)
         if arguments.times:
             for each in found:
-                print(f"{each.program.name} {each.mode} took {each.traced.took_s:.2f} s; {each.ratio:.2f} times as long as alone")
+                print(f"{each.program.name} {each.mode}: {each.added}; the trial took {each.traced.took_s:.2f} s")
         bad += sum(bool(verdict.unexpected) for verdict in found)
     return 1 if bad else 0
 

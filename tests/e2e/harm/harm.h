@@ -82,7 +82,7 @@ void harm_nap(unsigned int us);
 uint64_t harm_now(void);
 /* Fills `cuda` with the functions of a loaded driver. */
 void harm_bind(void *library);
-/* Loads the driver and begins to use it. */
+/* Loads the driver, and makes the first calls. */
 void harm_load(void);
 void harm_begin(void);
 /* The context, a stream and a kernel for the calling thread; false: a call failed. */

@@ -202,7 +202,8 @@ static void strict_thread(void)
 #define ARCH_SHSTK_SHSTK   1
 #endif
 
-/* A shadow stack, for this thread; enabled here, it has to be disabled before we return. */
+/* A shadow stack, for this thread; it is disabled before a function returns that it does not know.
+ */
 static void shadow_stack(void)
 {
 	if (syscall(SYS_arch_prctl, ARCH_SHSTK_ENABLE, ARCH_SHSTK_SHSTK))

@@ -119,7 +119,7 @@ static void counts_itself(void)
 	}
 }
 
-/* All kinds of sizes, on two threads, with the driver's calls between: what an allocator has to be
+/* All kinds of sizes, on two threads, with the driver's calls between: what an allocator must be
  * right about. */
 static void *allocates(void *data)
 {
