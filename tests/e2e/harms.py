@@ -6,6 +6,7 @@ import mmap
 import os
 import re
 import signal
+import statistics
 import struct
 import subprocess
 import tempfile
@@ -23,8 +24,8 @@ ATTACHES = {"attach": [], "detach": [], "inside": [], "light": ["--light"], "und
 OURS = ("tracesmith", "fake-cupti")
 # What tracing may take of a program's memory, in MiB, resident and in all: the ring (8), CUPTI and its buffers; a thread's
 # stack and the 64 MiB that malloc reserves for it. What stays after a detach: CUPTI, and what malloc keeps.
-MEMORY = {"probes": (1, 1), "detach": (16, 256), "undo-light": (16, 256)}
-TRACED = (64, 512)
+MEMORY = {"probes": (1, 1), "detach": (8, 256), "undo-light": (4, 128)}
+TRACED = (40, 384)
 # CUPTI cannot be unloaded, nor what it is linked with; and the kernel's page for probes.
 STAYS = r"cupti|\[uprobes\]|lib(dl|pthread|rt|util|m|stdc\+\+|gcc_s)[.-]|nvperf|pcsamplingutil"
 LOOK_MAX = 256  # threads that are looked at
@@ -424,16 +425,41 @@ class Verdict:
         """What it has more than alone, in figures."""
         one, two = self.alone.looks.get(LAST), self.traced.looks.get(LAST)
         if not one or not two:
-            return ""
-        return (f"{two.rss_mib - one.rss_mib:+.1f} MiB resident, {two.size_mib - one.size_mib:+.0f} MiB of addresses, "
-                f"{len(two.threads) - len(one.threads):+d} threads, {len(two.fds) - len(one.fds):+d} descriptors, "
-                f"{len(two.maps) - len(one.maps):+d} mappings, {self.ratio:.2f} times as long")
+            return ()
+        return (two.rss_mib - one.rss_mib, two.size_mib - one.size_mib, len(two.threads) - len(one.threads),
+                len(two.fds) - len(one.fds), len(two.maps) - len(one.maps), self.ratio)
 
     @property
     def why(self):
         if self.skipped:
             return self.traced.text.strip()
         return "; ".join([*self.hurts, *([f"refused: {self.refused}"] if self.refused else [])])
+
+
+def counts(verdicts):
+    """Of how many trials of each program how many were hurt or refused, for docs/harm.md."""
+    lines = [""]
+    for name in dict.fromkeys(verdict.program.name for verdict in verdicts):
+        words = counted(verdict.word for verdict in verdicts if verdict.program.name == name)
+        if set(words) != {"ok"}:
+            lines.append(f"{name}: " + ", ".join(f"{count} {word}" for word, count in sorted(words.items())))
+    lines.append(f"all: {len(verdicts)} trials: " + ", ".join(
+        f"{count} {word}" for word, count in sorted(counted(verdict.word for verdict in verdicts).items())))
+    return "\n".join(lines)
+
+
+def times(verdicts):
+    """Each program's medians, in each mode."""
+    cells = {}
+    for verdict in verdicts:
+        if verdict.added:
+            cells.setdefault((verdict.program.name, verdict.mode), []).append(verdict.added)
+    lines = [""]
+    for (name, mode), added in cells.items():
+        rss, size, threads, fds, maps, ratio = (statistics.median(each) for each in zip(*added))
+        lines.append(f"{name} × {mode}: {rss:+.1f} MiB resident, {size:+.0f} MiB of addresses, {threads:+.0f} threads, {fds:+.0f} "
+                     f"descriptors, {maps:+.0f} mappings, {ratio:.2f} times as long")
+    return "\n".join(lines)
 
 
 def table(verdicts, modes):

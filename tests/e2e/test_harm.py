@@ -103,18 +103,21 @@ def print_table():
     parser.add_argument("--only", default="")
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--times", action="store_true")
+    parser.add_argument("--times", action="store_true", help="what each has more than alone, and how long it takes: medians of the rounds")
+    parser.add_argument("--longer", type=int, default=1, help="how many times the usual work, so that times can be compared")
     arguments = parser.parse_args()
     names = arguments.only.split(",") if arguments.only else []
     programs = [program for program in harm_list.PROGRAMS if not names or program.name in names]
-    bad = 0
+    modes, bad, all_found = arguments.modes.split(","), 0, []
+    os.environ["HARM_LONGER"] = str(arguments.longer)
     for _ in range(arguments.rounds):
-        found = verdicts(programs, arguments.modes.split(","), True)
-        print(harms.table(found, arguments.modes.split(",")), flush=True)
-        if arguments.times:
-            for each in found:
-                print(f"{each.program.name} {each.mode}: {each.added}; the trial took {each.traced.took_s:.2f} s")
+        found = verdicts(programs, modes, True)
+        print(harms.table(found, modes), flush=True)
+        all_found += found
         bad += sum(bool(verdict.unexpected) for verdict in found)
+    print(harms.counts(all_found))
+    if arguments.times:
+        print(harms.times(all_found))
     return 1 if bad else 0
 
 

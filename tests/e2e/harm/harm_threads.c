@@ -503,6 +503,7 @@ static void *real_time_main(void *data)
 static void *writes_main(void *data)
 {
 	harm_begin();
+	harm_work(1); /* the driver's threads are of the usual kind */
 	harm_start(data, real_time_main, NULL);
 	while (!started)
 		harm_nap(1000);
