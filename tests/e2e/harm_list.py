@@ -5,7 +5,7 @@ from harms import ATTACHES, MODES, Program
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 # Each program is always run, attached to and left in these; in the others if it is about them.
 USUAL = ("run", "detach", "undo-light")
-PROBES, ENDS, INSIDE = (*USUAL, "probes"), (*USUAL, "attach", "light"), (*USUAL, "inside")
+PROBES, ENDS, INSIDE = (*USUAL, "probes", "start"), (*USUAL, "attach", "light"), (*USUAL, "inside")
 LIGHT = (*USUAL, "light", "run-light", "inside")
 # Where code of ours is put near the driver's, and those where all threads are stopped for it at once.
 JUMPS, STOPS_ALL = ("light", "undo-light", "run-light", "inside"), ("light", "undo-light", "inside")
@@ -19,6 +19,10 @@ def of(modes, pattern):
 FILTER = of(ATTACHES, "has a seccomp filter")
 # There is no libcupti beside the program, or one of another driver.
 NO_CUPTI = of(("attach", "detach", "inside"), "CUPTI|libcupti")
+# What cannot be borrowed, or from where no thread can be started: (attach, detach).
+BORROWED = {kind: of(("attach", "detach"), pattern) for kind, pattern in {
+    "handler": "No thread of process .* was free", "files": "Cannot take over a descriptor", "root": "could not load the library",
+    "deadline": "could not start in process"}.items()}
 
 PROGRAMS = [
     Program("plain", often=MODES),
@@ -37,11 +41,14 @@ PROGRAMS = [
     Program("coroutines", often=(*PROBES, "inside")),
     Program("setjmp", often=PROBES),
     # CUPTI keeps what a call began, so that none may be left by a jump; CUDA allows it for none.
-    Program("longjmp", modes=("probes", "light", "undo-light", "run-light"), often=("probes", "undo-light"), real=False),
+    Program("longjmp", modes=("probes", "start", "light", "undo-light", "run-light"), often=("probes", "undo-light"), real=False),
     Program("robust"),
     Program("real-time", often=INSIDE),
     Program("real-time-all"),
     Program("idle-class"),
+    # The thread that is borrowed
+    *[Program(f"borrowed-{kind}", expected=BORROWED.get(kind), modes=("start", "run", "attach", "detach"), often=("detach",)) for kind in (
+        "small-stack", "coroutine", "handler", "files", "root", "user", "deadline", "busy")],
     # Signals and registers
     Program("profiled"),
     Program("alternate-stack"),
@@ -127,5 +134,7 @@ PROGRAMS = [
     # Code and memory
     Program("makes-code", often=INSIDE),
     Program("checks-code", expected={"*": "its first byte: cc|the driver's code: other"}, often=PROBES),
-    Program("counts-itself", expected=of(MODES[1:], "says 'descriptors"), often=ENDS),
+    Program("runs-a-copy", expected={"*": "SIGTRAP"}, often=PROBES),
+    Program("hooks-the-driver", expected=of(JUMPS, "has changed the driver's code|stays with the probes"), often=PROBES),
+    Program("counts-itself", expected=of(MODES[2:], "says 'descriptors"), often=ENDS),
 ]

@@ -10,6 +10,7 @@ import statistics
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 
 MIDDLE, LATE, LAST = 1, 2, 3
@@ -19,12 +20,12 @@ DEADLINE = float(os.environ.get("TS_HARM_DEADLINE", "40"))
 PATIENCE = float(os.environ.get("TS_HARM_PATIENCE", "12"))
 SETTLE = 5
 AGAIN = ("; try again", ": try again", ": try again in a moment", ": try again in a few seconds")
-MODES = ("probes", "run", "attach", "light", "detach", "undo-light", "run-light", "inside")
+MODES = ("probes", "start", "run", "attach", "light", "detach", "undo-light", "run-light", "inside")
 ATTACHES = {"attach": [], "detach": [], "inside": [], "light": ["--light"], "undo-light": ["--light"]}
 OURS = ("tracesmith", "fake-cupti")
 # What tracing may take of a program's memory, in MiB, resident and in all: the ring (8), CUPTI and its buffers; a thread's
 # stack and the 64 MiB that malloc reserves for it. What stays after a detach: CUPTI, and what malloc keeps.
-MEMORY = {"probes": (1, 8), "detach": (8, 256), "undo-light": (4, 128)}
+MEMORY = {"probes": (4, 8), "start": (4, 8), "detach": (8, 256), "undo-light": (4, 128)}
 TRACED = (40, 384)
 # CUPTI cannot be unloaded, nor what it is linked with; and the kernel's page for probes.
 STAYS = r"cupti|\[uprobes\]|lib(dl|pthread|rt|util|m|stdc\+\+|gcc_s)[.-]|nvperf|pcsamplingutil"
@@ -151,10 +152,33 @@ class Setup:
         self.memory, self.traced = memory, traced
 
 
+class Meeting:
+    """Trials that go on from MIDDLE and from LATE together: a daemon starts and stops in between."""
+
+    def __init__(self, count):
+        self.count, self.came, self.gone, self.changed = count, {MIDDLE: 0, LATE: 0}, 0, threading.Condition()
+
+    def come(self, place, wait=True):
+        with self.changed:
+            self.came[place] += 1
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: not wait or self.gone >= place)
+
+    def wait(self, place):
+        with self.changed:
+            self.changed.wait_for(lambda: self.came[place] == self.count)
+
+    def go(self, place):
+        with self.changed:
+            self.gone = place
+            self.changed.notify_all()
+
+
 class Trial:
     """One run of a program."""
 
-    def __init__(self, setup, program, mode, daemon=None, alone=None):
+    def __init__(self, setup, program, mode, daemon=None, alone=None, meeting=None):
+        self.meeting, self.met = meeting, 0
         self.setup, self.program, self.mode, self.daemon, self.alone = setup, program, mode, daemon, alone
         self.page, self.looks, self.refused, self.hurts, self.code = Page(), {}, "", [], None
         self.out, self.took_s = "", 0
@@ -216,9 +240,11 @@ class Trial:
             self.refused = self._ask("attach", "--json", *ATTACHES[self.mode], *self.program.options)
         elif self.mode == "run-light":
             self._wait_light()
+        self._meet(MIDDLE)
         self.page.go(MIDDLE)
         if not self._reach(LATE):
             return
+        self._meet(LATE)
         if self.mode in ("detach", "undo-light") and not self.refused:
             said = self._ask("detach")
             if said:
@@ -228,6 +254,11 @@ class Trial:
             return
         self.looks[LAST] = self._settled()
         self.page.go(LAST)
+
+    def _meet(self, place, wait=True):
+        if self.meeting and self.met < place:
+            self.met = place
+            self.meeting.come(place, wait)
 
     def _settled(self):
         """What it has once nothing of ours is on its way out, if it is to go, and no thread just starts."""
@@ -262,6 +293,8 @@ class Trial:
                 return err.strip().removeprefix("tsctl: ")
 
     def _end(self):
+        for place in MIDDLE, LATE:
+            self._meet(place, wait=False)
         if self.process:
             try:
                 self.process.wait(0.1 if self.hurts and self.page.at < LAST else DEADLINE)
@@ -372,7 +405,7 @@ def judge(alone, traced):
 
 def is_to_go(traced):
     """Nothing of ours may be in it: it was left, or refused, which is as if nobody had tried."""
-    return traced.mode in ("probes", "detach", "undo-light") or (traced.refused and traced.mode in ("attach", "light"))
+    return traced.mode in ("probes", "start", "detach", "undo-light") or (traced.refused and traced.mode in ("attach", "light"))
 
 
 def judge_looks(one, two, traced):

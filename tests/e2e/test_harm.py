@@ -19,6 +19,7 @@ from harms import MODES
 
 GROUP_UNIT = ("probes", "run", "attach", "detach")
 USER = os.environ.get("TS_HARM_USER", "")
+TOGETHER = 24  # programs beside one daemon that starts and stops
 AT_ONCE = int(os.environ.get("TS_HARM_JOBS", "6"))
 # As tracesmithd.service has it: a user of its own, five capabilities and no new ones.
 UNIT_USER = "64999"
@@ -55,13 +56,36 @@ def settings_of(mode):
     return "ring_size = 16MiB\n" + ("[probe]\nlight = exact\n" if mode == "inside" else "")
 
 
-def trials(programs, mode, daemon=None, alone=None):
+def setup():
     folder = os.path.dirname(tracesmith.library())
     environment = {**os.environ, "LD_LIBRARY_PATH": folder, "FAKE_CUDA_TIME_SCALE": "1", "FAKE_CUDA_MEMORY_MIB": "256",
                    "FAKE_CUDA_DEVICES": "1"}
-    setup = harms.Setup(os.path.join(tracesmith.BUILD, "tests", "e2e"), tracesmith.library(), environment)
+    return harms.Setup(os.path.join(tracesmith.BUILD, "tests", "e2e"), tracesmith.library(), environment)
+
+
+def trials(programs, mode, daemon=None, alone=None):
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda program: harms.Trial(setup, program, mode, daemon, alone and alone[program]).run(), programs))
+        return list(pool.map(lambda program: harms.Trial(setup(), program, mode, daemon, alone and alone[program]).run(), programs))
+
+
+def started_meanwhile(programs, alone):
+    """The daemon starts and stops while they run."""
+    found = []
+    for at in range(0, len(programs), TOGETHER):
+        some = programs[at:at + TOGETHER]
+        meeting = harms.Meeting(len(some))
+        with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
+            waits = [pool.submit(harms.Trial(setup(), program, "start", None, alone[program], meeting).run) for program in some]
+            meeting.wait(harms.MIDDLE)
+            daemon = Daemon(settings_of("start"), True)
+            meeting.go(harms.MIDDLE)
+            meeting.wait(harms.LATE)
+            code = daemon.close()
+            meeting.go(harms.LATE)
+            found += [wait.result() for wait in waits]
+        if code:
+            raise AssertionError(f"the daemon ended with {code}")
+    return found
 
 
 def wanted(program, modes, everything):
@@ -71,6 +95,8 @@ def wanted(program, modes, everything):
 def verdicts(programs, modes, everything):
     alone = dict(zip(programs, trials(programs, "alone")))
     found, log = [], ""
+    mine = [program for program in programs if "start" in wanted(program, modes, everything)]
+    found += [harms.Verdict(alone[trial.program], trial) for trial in started_meanwhile(mine, alone)]
     for group in GROUP_UNIT, ("light", "undo-light", "run-light"), ("inside",):
         group = [mode for mode in group if mode in modes]
         if not any(wanted(program, group, everything) for program in programs):

@@ -45,8 +45,8 @@ static uint64_t left_ns;	/* the last place */
 static _Thread_local handle stream, event;
 
 static const struct harm_case *const tables[] = {
-	harm_threads, harm_signals, harm_processes, harm_limits,
-	harm_loaders, harm_blocked, harm_filters,   harm_memory,
+	harm_threads, harm_signals, harm_processes, harm_limits,   harm_loaders,
+	harm_blocked, harm_filters, harm_memory,    harm_borrowed,
 };
 
 uint64_t harm_now(void)

@@ -68,7 +68,7 @@ extern const char *harm_folder; /* of the programs and their libraries */
 extern char **harm_arguments;	/* of this program */
 
 extern const struct harm_case harm_threads[], harm_signals[], harm_processes[], harm_limits[],
-	harm_loaders[], harm_blocked[], harm_filters[], harm_memory[];
+	harm_loaders[], harm_blocked[], harm_filters[], harm_memory[], harm_borrowed[];
 
 /* A line of what the program sees, which must be the same with and without tracing. */
 __attribute__((format(printf, 1, 2))) void harm_say(const char *format, ...);

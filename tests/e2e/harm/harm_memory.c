@@ -81,6 +81,64 @@ static void checks_code(void)
 	harm_say("its first byte: %02x", *(const unsigned char *)(void *)cuda.cuLaunchKernel);
 }
 
+/* A copy of a function's first instruction and a jump behind it, as those make who put a hook on
+ * it: the call that goes past the hook runs the copy. */
+static void runs_a_copy(void)
+{
+	const unsigned char *function;
+	unsigned char code[] = { 0, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0 };
+	const unsigned char *behind;
+	unsigned char *copy;
+
+	harm_begin();
+	function = (const unsigned char *)(void *)cuda.cuEventQuery;
+	behind = function + 1;
+	code[0] = function[0];
+	if (code[0] != 0x55 && code[0] != 0xcc)
+		harm_skip("no push at the start of a function");
+	memcpy(code + 3, &behind, sizeof(behind)); /* mov behind, %rax; jmp *%rax */
+	copy = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(copy, code, sizeof(code));
+	mprotect(copy, 4096, PROT_READ | PROT_EXEC);
+	for (enum harm_place place = HARM_MIDDLE; place <= HARM_LAST; place++) {
+		harm_say("by the copy: %d", ((int (*)(handle))(void *)copy)(NULL));
+		harm_work(ROUNDS);
+		harm_hold(place);
+	}
+}
+
+static _Atomic int hooked;
+
+static int hook(handle event)
+{
+	(void)event;
+	hooked++;
+	return 600; /* not ready */
+}
+
+/* A jump over the start of a function of the driver, to one of the program's, as those write who
+ * stand between a program and its driver. */
+static void hooks_the_driver(void)
+{
+	unsigned char code[] = { 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0 };
+	unsigned char *function, *page;
+	void *to = (void *)hook;
+
+	harm_begin();
+	function = (unsigned char *)(void *)cuda.cuEventQuery;
+	memcpy(code + 2, &to, sizeof(to)); /* mov to, %rax; jmp *%rax */
+	page = (unsigned char *)((uintptr_t)function & ~4095ul);
+	mprotect(page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC);
+	memcpy(function, code, sizeof(code));
+	mprotect(page, 8192, PROT_READ | PROT_EXEC);
+	for (enum harm_place place = HARM_MIDDLE; place <= HARM_LAST; place++) {
+		for (int i = 0; i < ROUNDS; i++)
+			cuda.cuEventQuery(NULL);
+		harm_say("hooked: %d", hooked);
+		harm_hold(place);
+	}
+}
+
 static int entries(const char *path)
 {
 	DIR *directory = opendir(path);
@@ -163,6 +221,8 @@ static void allocator(void)
 const struct harm_case harm_memory[] = {
 	{ "makes-code", makes_code },
 	{ "checks-code", checks_code },
+	{ "runs-a-copy", runs_a_copy },
+	{ "hooks-the-driver", hooks_the_driver },
 	{ "counts-itself", counts_itself },
 	{ "allocator", allocator },
 	{ NULL, NULL },
