@@ -35,7 +35,8 @@ PROGRAMS = [
     Program("crowd", often=PROBES),
     Program("short-threads", varies=("threads", "memory"), often=INSIDE),
     Program("thread-exit", often=ENDS),
-    Program("first-thread-ends", expected={**of(ATTACHES, "has ended and waits for its parent"), "run-light": "stays with the probes"}),
+    Program("first-thread-ends",
+            expected={**of(ATTACHES, "has ended and waits for its parent"), "run-light": "stays with the probes"}),
     Program("cancel", expected={"*": "held for ever"}, often=PROBES),
     Program("cancel-between", often=INSIDE),
     Program("coroutines", often=(*PROBES, "inside")),
@@ -47,8 +48,8 @@ PROGRAMS = [
     Program("real-time-all"),
     Program("idle-class"),
     # The thread that is borrowed
-    *[Program(f"borrowed-{kind}", expected=BORROWED.get(kind), modes=("start", "run", "attach", "detach"), often=("detach",)) for kind in (
-        "small-stack", "coroutine", "handler", "files", "root", "user", "deadline", "busy")],
+    *[Program(f"borrowed-{kind}", expected=BORROWED.get(kind), modes=("start", "run", "attach", "detach"), often=("detach",))
+      for kind in ("small-stack", "coroutine", "handler", "files", "root", "user", "deadline", "busy")],
     # Signals and registers
     Program("profiled"),
     Program("alternate-stack"),

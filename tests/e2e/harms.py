@@ -25,8 +25,8 @@ ATTACHES = {"attach": [], "detach": [], "inside": [], "light": ["--light"], "und
 OURS = ("tracesmith", "fake-cupti")
 # What tracing may take of a program's memory, in MiB, resident and in all: the ring (8), CUPTI and its buffers; a thread's
 # stack and the 64 MiB that malloc reserves for it. What stays after a detach: CUPTI, and what malloc keeps.
-MEMORY = {"probes": (4, 8), "start": (4, 8), "detach": (8, 256), "undo-light": (4, 128)}
-TRACED = (40, 384)
+MEMORY = {"probes": (4, 8), "start": (4, 8), "detach": (8, 256), "undo-light": (4, 256)}
+TRACED = (96, 512)
 # CUPTI cannot be unloaded, nor what it is linked with; and the kernel's page for probes.
 STAYS = r"cupti|\[uprobes\]|lib(dl|pthread|rt|util|m|stdc\+\+|gcc_s)[.-]|nvperf|pcsamplingutil"
 LOOK_MAX = 256  # threads that are looked at
@@ -45,6 +45,12 @@ class Program:
         self.name, self.case, self.build, self.env = name, case or name, build, env or {}
         self.prefix, self.modes, self.varies, self.expected = list(prefix), modes, varies, expected or {}
         self.closed, self.real, self.often, self.options = closed, real, often, list(options)
+
+
+def untouched(driver):
+    """Whether no breakpoint is in what a process maps of it: those of a daemon go a moment after it."""
+    with open(driver, "rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC) as mapped:
+        return mapped[:] == file.read()
 
 
 class Page:

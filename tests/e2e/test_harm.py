@@ -93,6 +93,7 @@ def wanted(program, modes, everything):
 
 
 def verdicts(programs, modes, everything):
+    tracesmith.wait_for("the probes of an earlier daemon to go", lambda: harms.untouched(tracesmith.library()))
     alone = dict(zip(programs, trials(programs, "alone")))
     found, log = [], ""
     mine = [program for program in programs if "start" in wanted(program, modes, everything)]
@@ -129,7 +130,7 @@ def print_table():
     parser.add_argument("--only", default="")
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--times", action="store_true", help="what each has more than alone, and how long it takes: medians of the rounds")
+    parser.add_argument("--times", action="store_true", help="what each has more than alone, and its time: medians of the rounds")
     parser.add_argument("--longer", type=int, default=1, help="how many times the usual work, so that times can be compared")
     arguments = parser.parse_args()
     names = arguments.only.split(",") if arguments.only else []

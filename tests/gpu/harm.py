@@ -56,13 +56,15 @@ def trials(where, programs, mode, daemon=None, alone=None):
 
 
 def one_round(where, programs):
+    gpu.wait_for("the driver to be without probes", lambda: harms.untouched(where.driver))
     alone, found = dict(zip(programs, trials(where, programs, "alone"))), []
     for inside in False, True:
         modes = [mode for mode in MODES if (mode == "inside") == inside]
         if not modes:
             continue
         names = os.path.basename(where.driver) if not where.simulated else os.path.basename(os.path.realpath(where.driver))
-        daemon = Daemon(BUILD, f"[probe]\nstanding = {where.driver}\nlibraries = {names}*\nlight = {'exact' if inside else 'request'}\n")
+        light = "exact" if inside else "request"
+        daemon = Daemon(BUILD, f"[probe]\nstanding = {where.driver}\nlibraries = {names}*\nlight = {light}\n")
         for mode in modes:
             mine = [program for program in programs if mode in program.modes]
             found += [harms.Verdict(alone[trial.program], trial) for trial in trials(where, mine, mode, daemon, alone)]

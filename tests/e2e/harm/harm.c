@@ -19,7 +19,7 @@
 #define NAP_US	  1000
 #define WAIT_NAPS 250 /* of a driver that polls, no such moment comes */
 #define PATTERN	  1024
-#define LONGEST_S 120 /* should the test have ended before */
+#define LONGEST_S 120
 
 /* PTX, which a real driver compiles; the simulated one reads the time from the name. */
 static const char image[] =
@@ -253,6 +253,11 @@ void harm_wait_in(pid_t tid, long call)
 	}
 }
 
+void harm_bound(void)
+{
+	alarm(LONGEST_S);
+}
+
 static const struct harm_case *find(const char *name)
 {
 	for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
@@ -286,7 +291,7 @@ int main(int argc, char **argv)
 	harm_tls[HARM_TLS_BYTES - 1] = 1;
 #endif
 	left_ns = harm_now();
-	alarm(LONGEST_S);
+	harm_bound();
 	found->run();
 	if (harm_page->failures)
 		harm_say("%u calls failed", harm_page->failures);

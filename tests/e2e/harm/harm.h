@@ -77,6 +77,8 @@ __attribute__((format(printf, 1, 2), noreturn)) void harm_skip(const char *forma
 /* Waits until the test lets it go on. */
 void harm_hold(enum harm_place place);
 bool harm_may_leave(enum harm_place place);
+/* Ends the process should the test have ended before; again in a child that stays. */
+void harm_bound(void);
 /* Sleeps for a moment whatever interrupts it. */
 void harm_nap(unsigned int us);
 uint64_t harm_now(void);

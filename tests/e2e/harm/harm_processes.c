@@ -167,6 +167,7 @@ static void become_daemon(void)
 	setsid();
 	if (fork())
 		end_when_it_is_known();
+	harm_bound();
 	if (chdir("/") < 0)
 		harm_say("no /");
 	harm_page->pid = getpid();
@@ -185,6 +186,7 @@ static void child_of(int flags, void (*prepare)(void))
 		harm_skip("unshare: %s", strerror(errno));
 	pid = fork();
 	if (pid == 0) {
+		harm_bound();
 		while (!harm_page->pid)
 			harm_nap(1000);
 		if (prepare)
@@ -274,6 +276,7 @@ static void guarded(void)
 	int status = 0;
 
 	if (pid == 0) {
+		harm_bound();
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 		harm_page->pid = getpid();
 		harm_begin();
