@@ -569,9 +569,8 @@ void cupti_at_exit(void)
 	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC);
 	struct timespec until;
 
-	if (self.forked || self.state != COLLECTING || sem_init(&exit_done, 0, 0))
-		return;
-	if (helper_start(exit_flush) < 0)
+	if (self.forked || self.state != COLLECTING || !helper_may_start() ||
+	    sem_init(&exit_done, 0, 0) || helper_start(exit_flush) < 0)
 		return;
 	until = timespec_of(clock_ns(CLOCK_MONOTONIC) + EXIT_MS * NS_PER_MS);
 	while (sem_clockwait(&exit_done, CLOCK_MONOTONIC, &until) && errno == EINTR)

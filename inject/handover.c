@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/time.h"
+#include "inject/descriptor.h"
 #include "inject/link.h"
 #include "proto/ring.h"
 
@@ -101,7 +102,7 @@ static void handover_wake(const struct handover *handover)
 
 	/* This fails only if it would block, and then the daemon is already being woken. Not by
 	 * write(): a thread could be cancelled there. */
-	if (ts_ring_wake(&handover->ring))
+	if (ts_ring_wake(&handover->ring) && descriptor_is_ours(handover->wake_fd))
 		syscall(SYS_write, handover->wake_fd, &one, sizeof(one));
 	errno = saved;
 }
@@ -221,7 +222,7 @@ bool handover_close(void)
 	if (!handover_is_left())
 		return false;
 	munmap(handover->ring.head, handover->size);
-	close(handover->wake_fd);
+	descriptor_close(handover->wake_fd);
 	free(handover);
 	return true;
 }
@@ -233,19 +234,9 @@ void handover_forked(void)
 	current = NULL;
 	if (!handover)
 		return;
-	close(handover->wake_fd);
+	descriptor_close(handover->wake_fd);
 	/* The announced writer may be a thread of the parent, or a signal handler that interrupted
 	 * us may have forked, and we continue from there: then the memory must stay. */
 	if (writers == 0)
 		munmap(handover->ring.head, handover->size);
-}
-
-int descriptor_high(int fd)
-{
-	int high = fcntl(fd, F_DUPFD_CLOEXEC, 512);
-
-	if (high < 0)
-		return fd;
-	close(fd);
-	return high;
 }

@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/base/time.h"
 #include "inject/address.h"
+#include "inject/descriptor.h"
 #include "inject/helper.h"
 #include "inject/light.h"
 #include "inject/link.h"
@@ -127,7 +128,7 @@ void link_forked(void)
 		return;
 	stage = STAGE_FORKED;
 	if (self.socket >= 0)
-		close(self.socket);
+		descriptor_close(self.socket);
 	if (offered >= 0)
 		close(offered);
 	self.socket = -1;
@@ -222,7 +223,7 @@ static void link_take_fds(struct msghdr *header, int fd[2])
 
 			memcpy(&got, CMSG_DATA(c) + i, sizeof(got));
 			if (count < 2)
-				fd[count++] = descriptor_high(got);
+				fd[count++] = descriptor_keep(got);
 			else
 				close(got);
 		}
@@ -233,7 +234,7 @@ static void received_done(struct received *received)
 {
 	for (int i = 0; i < 2; i++) {
 		if (received->fd[i] >= 0)
-			close(received->fd[i]);
+			descriptor_close(received->fd[i]);
 		received->fd[i] = -1;
 	}
 }
@@ -449,6 +450,8 @@ static enum outcome link_serve(const struct ts_settings *settings)
 	while (outcome == OUTCOME_NO_DAEMON) {
 		uint64_t now = now_ms();
 
+		if (!descriptor_is_ours(self.socket))
+			return OUTCOME_DAEMON_GONE;
 		if (now >= next_ms) {
 			link_tick();
 			next_ms = now_ms() + CUPTI_TICK_MS;
@@ -469,7 +472,7 @@ static void link_close(void)
 	/* Whoever sees the end of the connection may hand in the next one. */
 	__atomic_store_n(&connected, 0, __ATOMIC_RELEASE);
 	if (fd >= 0)
-		close(fd);
+		descriptor_close(fd);
 }
 
 static enum outcome link_talk(void)
@@ -511,7 +514,7 @@ static bool link_connect(void)
 			return false;
 		}
 	}
-	self.socket = descriptor_high(fd);
+	self.socket = descriptor_keep(fd);
 	__atomic_store_n(&connected, 1, __ATOMIC_RELEASE);
 	return true;
 }

@@ -20,7 +20,4 @@ bool handover_close(void);
 void handover_losses(void);
 void handover_forked(void);
 
-/* Moves a descriptor to a number that the program is unlikely to use; closes the old one. */
-int descriptor_high(int fd);
-
 #endif
