@@ -73,14 +73,19 @@ static void victim_is_told(const struct victim *victim, const char *what)
 	assert_int_equal(send(victim->in, what, 1, MSG_NOSIGNAL), 1);
 }
 
-/* Anything can be loaded, and our library goes. */
+/* Anything can be loaded, and our library goes, once its thread has come, found that nobody is
+ * there, and ended: then the main thread is the last one. */
 static void victim_is_sound(struct victim *victim)
 {
+	uint64_t end = fixture_now_ms() + DEADLINE_MS;
 	struct remarks why = { 0 };
 	int r;
 
 	if (!victim_does(victim, "o", 'O') || !victim_does(victim, "d", 'D'))
 		fail_msg("nothing can be loaded any more: %s", victim_state(victim));
+	while (residue_of(victim->pid).threads != 1)
+		if (!fixture_rests(end))
+			fail_msg("a thread does not end: %s", victim_state(victim));
 	r = residue_of(victim->pid).ours ? victim_unload(victim, 0, &why) : 0;
 	if (r < 0)
 		fail_msg("unload: %d, %s; %s", r, remarks_text(&why), victim_state(victim));
