@@ -472,7 +472,7 @@ class Verdict:
     def why(self):
         if self.skipped:
             return self.traced.text.strip()
-        return "; ".join([*self.hurts, *([f"refused: {self.refused}"] if self.refused else [])])
+        return "; ".join([*(f"alone it {hurt}" for hurt in self.alone.hurts), *self.hurts, *([f"refused: {self.refused}"] if self.refused else [])])
 
 
 def counts(verdicts):

@@ -68,12 +68,17 @@ def trials(programs, mode, daemon=None, alone=None):
         return list(pool.map(lambda program: harms.Trial(setup(), program, mode, daemon, alone and alone[program]).run(), programs))
 
 
+def wait_untouched():
+    tracesmith.wait_for("the probes of an earlier daemon to go", lambda: harms.untouched(tracesmith.library()), 300)
+
+
 def started_meanwhile(programs, alone):
     """The daemon starts and stops while they run."""
     found = []
     for at in range(0, len(programs), TOGETHER):
         some = programs[at:at + TOGETHER]
         meeting = harms.Meeting(len(some))
+        wait_untouched()
         with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
             waits = [pool.submit(harms.Trial(setup(), program, "start", None, alone[program], meeting).run) for program in some]
             meeting.wait(harms.MIDDLE)
@@ -93,7 +98,7 @@ def wanted(program, modes, everything):
 
 
 def verdicts(programs, modes, everything):
-    tracesmith.wait_for("the probes of an earlier daemon to go", lambda: harms.untouched(tracesmith.library()))
+    wait_untouched()
     alone = dict(zip(programs, trials(programs, "alone")))
     found, log = [], ""
     mine = [program for program in programs if "start" in wanted(program, modes, everything)]
