@@ -353,10 +353,9 @@ static void checkpointed(void)
 	harm_begin();
 	for (enum harm_place place = HARM_MIDDLE; place <= HARM_LAST; place++) {
 		harm_work(ROUNDS);
+		harm_hold(place); /* a process has one tracer at a time: ours has gone */
 		checkpointed_by_child();
-		harm_hold(place);
 	}
-	checkpointed_by_child();
 }
 
 /* By a signal at MIDDLE; a child continues it. Who attaches meets a stopped process. */
