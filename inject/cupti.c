@@ -5,11 +5,9 @@
  * CUPTI callback ever takes it.
  */
 #include <errno.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 
 #include "core/base/clock.h"
@@ -22,7 +20,6 @@
 #include "inject/cupti_find.h"
 #include "inject/cycles.h"
 #include "inject/drain.h"
-#include "inject/helper.h"
 #include "inject/internal.h"
 #include "inject/launcher.h"
 #include "inject/name.h"
@@ -38,8 +35,7 @@
 #define SUSPEND_NS	 (50 * NS_PER_MS)
 #define STOP_NS		 (400 * NS_PER_MS)
 #define AGAIN_NS	 (1000 * NS_PER_MS) /* how often to ask whether CUPTI is free */
-#define EXIT_MS		 500
-#define CLOSE_AHEAD_NS	 (100 * NS_PER_MS) /* a window is closed no later than this */
+#define CLOSE_AHEAD_NS	 (100 * NS_PER_MS)  /* a window is closed no later than this */
 
 /* OUT: CUPTI is taken out, or switched off, until the next window. */
 enum state { NONE, WAITING, COLLECTING, PAUSED, OUT, FAILED };
@@ -551,30 +547,15 @@ bool cupti_stop(char *why, size_t size)
 	return out;
 }
 
-static sem_t exit_done;
-
-static void *exit_flush(void *unused)
-{
-	prctl(PR_SET_NAME, THREAD_NAME);
-	queue_end();
-	drain_flush(false);
-	drain_flush(true);
-	sem_post(&exit_done);
-	return NULL;
-}
-
-/* CUPTI may be half gone already and then not return, so another thread calls it. */
 void cupti_at_exit(void)
 {
 	uint64_t since_ns = clock_ns(CLOCK_MONOTONIC);
-	struct timespec until;
 
-	if (self.forked || self.state != COLLECTING || !helper_may_start() ||
-	    sem_init(&exit_done, 0, 0) || helper_start(exit_flush) < 0)
+	if (self.forked || self.state != COLLECTING)
 		return;
-	until = timespec_of(clock_ns(CLOCK_MONOTONIC) + EXIT_MS * NS_PER_MS);
-	while (sem_clockwait(&exit_done, CLOCK_MONOTONIC, &until) && errno == EINTR)
-		;
+	queue_end();
+	drain_flush(false);
+	drain_flush(true);
 	tell_end(TS_COLLECT_STOPPED, since_ns, clock_ns(CLOCK_MONOTONIC));
 }
 

@@ -3,13 +3,10 @@
 #include "inject/helper.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -17,10 +14,6 @@
  * known what else libc puts there, as much as threads usually have. */
 #define STACK_BYTES	  (1 << 20)
 #define STACK_BYTES_GUESS (8 << 20)
-
-/* System call filters of the thread that started the first one. */
-#define UNKNOWN -1
-static int first_filters = UNKNOWN;
 
 /* libc takes the variables that each thread of the program has, which may be megabytes, from the
  * stack. */
@@ -55,29 +48,6 @@ static bool set_scheduling(pthread_attr_t *attributes)
 	return changed;
 }
 
-/* Of the calling thread; 0: none, or a kernel before 5.9, which does not say. */
-static int filters(void)
-{
-	static const char field[] = "Seccomp_filters:";
-	char text[4096];
-	int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC), count = 0;
-	ssize_t size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
-	const char *found;
-
-	if (fd >= 0)
-		close(fd);
-	text[size > 0 ? size : 0] = '\0';
-	found = strstr(text, field);
-	if (found)
-		count = atoi(found + strlen(field));
-	return count;
-}
-
-bool helper_may_start(void)
-{
-	return filters() <= __atomic_load_n(&first_filters, __ATOMIC_RELAXED);
-}
-
 static int start(bool free, void *(*run)(void *data), bool *ret_free)
 {
 	pthread_attr_t attributes;
@@ -100,8 +70,6 @@ int helper_start(void *(*run)(void *data))
 	bool free;
 	int r;
 
-	if (__atomic_load_n(&first_filters, __ATOMIC_RELAXED) == UNKNOWN)
-		__atomic_store_n(&first_filters, filters(), __ATOMIC_RELAXED);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = start(true, run, &free);

@@ -2,14 +2,8 @@
 #ifndef TS_INJECT_HELPER_H
 #define TS_INJECT_HELPER_H
 
-#include <stdbool.h>
-
 /* Detached, with all signals blocked, which are the program's; scheduled as SCHED_OTHER on the
  * processors of the program's first thread, as far as the kernel allows it. Negative errno. Not
  * core's thread_start(): the library has nothing but libc. */
 int helper_start(void *(*run)(void *data));
-/* False: the calling thread has a filter of system calls that came after our first thread. It may
- * end the process for starting another. */
-bool helper_may_start(void);
-
 #endif

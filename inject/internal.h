@@ -48,7 +48,7 @@ void link_tell(enum ts_library_state state, bool unloadable, const char *text);
 /* Writes to stderr if TRACESMITH_DEBUG is set. */
 void debug_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* cupti.c; all but cupti_at_exit and cupti_forked are called on our thread only */
+/* cupti.c; all but cupti_forked are called on our thread only */
 /* There is a daemon: starts recording, now or (before the driver is ready) in a later tick, and
  * reports the outcome with link_tell(). */
 void cupti_start(const struct ts_settings *settings);
@@ -66,7 +66,7 @@ void cupti_suspend(void);
 /* Detach: gives everything back. True: nothing refers to us any more; otherwise `why` says what
  * does. */
 bool cupti_stop(char *why, size_t size);
-/* The process exits: hands over what is finished, in bounded time. On the exiting thread. */
+/* The process exits: hands over what is finished. CUPTI may not return any more. */
 void cupti_at_exit(void);
 /* In the child of a fork: forgets everything without calling CUPTI. */
 void cupti_forked(void);

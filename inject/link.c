@@ -55,7 +55,8 @@ static int stage; /* enum stage */
 enum { NOTHING = -1, CLOSED = -2 };
 static int offered = NOTHING;
 static int connected;
-static int exiting, inside_cupti;
+static int exiting;
+static int serving, finished; /* with a daemon; the last of what there was to hand over */
 
 /* Of our thread. */
 static struct {
@@ -77,34 +78,19 @@ static uint64_t now_ms(void)
 	return clock_ns(CLOCK_MONOTONIC) / NS_PER_MS;
 }
 
-/* When the process exits, cupti.c belongs to the exiting thread, and so do the losses, which two
- * threads would tell twice; our thread stops. */
-static void cupti_enter(void)
+/* The process exits: the last that our thread does. */
+static void link_finish(void)
 {
-	__atomic_store_n(&inside_cupti, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&exiting, __ATOMIC_SEQ_CST)) {
-		__atomic_store_n(&inside_cupti, 0, __ATOMIC_SEQ_CST);
-		poll(NULL, 0, -1);
-	}
-}
-
-static void cupti_leave(void)
-{
-	__atomic_store_n(&inside_cupti, 0, __ATOMIC_SEQ_CST);
-}
-
-static void link_tell_losses(void)
-{
-	cupti_enter();
+	if (self.started && !self.light)
+		cupti_at_exit();
 	handover_losses();
-	cupti_leave();
+	__atomic_store_n(&finished, 1, __ATOMIC_SEQ_CST);
+	for (;;)
+		poll(NULL, 0, -1);
 }
 
-static bool link_is_inside(void)
-{
-	return __atomic_load_n(&inside_cupti, __ATOMIC_SEQ_CST);
-}
-
+/* Has our thread hand over what is finished, with a daemon. Nothing is done here: CUPTI may be half
+ * gone and not return, and the exiting thread may have a filter that kills for what that takes. */
 void link_at_exit(void)
 {
 	int saved = errno;
@@ -112,13 +98,12 @@ void link_at_exit(void)
 	if (__atomic_load_n(&stage, __ATOMIC_ACQUIRE) != STAGE_RUNNING ||
 	    __atomic_exchange_n(&exiting, 1, __ATOMIC_SEQ_CST))
 		return;
-	for (int ms = 0; ms < EXIT_WAIT_MS && link_is_inside(); ms++)
+	if (__atomic_load_n(&serving, __ATOMIC_SEQ_CST) && descriptor_is_ours(self.socket))
+		shutdown(self.socket, SHUT_RD); /* it leaves its poll() */
+	for (int ms = 0; ms < EXIT_WAIT_MS && __atomic_load_n(&serving, __ATOMIC_SEQ_CST) &&
+			 !__atomic_load_n(&finished, __ATOMIC_SEQ_CST);
+	     ms++)
 		poll(NULL, 0, 1);
-	if (!link_is_inside()) {
-		if (!self.light)
-			cupti_at_exit();
-		handover_losses();
-	}
 	errno = saved;
 }
 
@@ -330,15 +315,13 @@ static void link_stop(void)
 	char why[TS_HELLO_TEXT] = "";
 	bool clean;
 
-	cupti_enter();
 	clean = self.light || cupti_stop(why, sizeof(why));
-	cupti_leave();
 	if (!light_stop() && clean) {
 		snprintf(why, sizeof(why), "functions of the driver still lead to it");
 		clean = false;
 	}
 	self.started = false;
-	link_tell_losses();
+	handover_losses();
 	if (!handover_close())
 		self.stranded = true;
 	self.clings = !clean;
@@ -371,9 +354,7 @@ static void link_changed(const struct ts_settings *settings)
 {
 	if (settings->light == TS_LIGHT_BESIDE)
 		link_offer_light(true);
-	cupti_enter();
 	cupti_settings(settings);
-	cupti_leave();
 }
 
 /* Handles the waiting messages. */
@@ -399,12 +380,10 @@ static enum outcome link_read(void)
 			link_changed(&received.message.welcome.settings);
 		if (kind == TS_MESSAGE_STACKS && received.size >= sizeof(struct ts_light_stacks))
 			link_hooked(&received.message.stacks);
-		cupti_enter();
 		if (kind == TS_MESSAGE_MODULES && !self.light)
 			cupti_modules();
 		if (kind == TS_MESSAGE_WINDOW && received.size >= sizeof(struct ts_window))
 			cupti_window(&received.message.window);
-		cupti_leave();
 	}
 	return r == -EAGAIN ? OUTCOME_NO_DAEMON : OUTCOME_DAEMON_GONE;
 }
@@ -415,13 +394,10 @@ static void link_tick(void)
 
 	if (fd >= 0)
 		close(fd); /* we had a connection before */
-	if (!self.light) {
-		cupti_enter();
+	if (!self.light)
 		cupti_tick();
-		cupti_leave();
-	}
 	light_tick(link_send);
-	link_tell_losses();
+	handover_losses();
 	link_tell_again();
 }
 
@@ -435,9 +411,7 @@ static void link_begin_recording(const struct ts_settings *settings)
 		link_settled();
 		return;
 	}
-	cupti_enter();
 	cupti_start(settings);
-	cupti_leave();
 }
 
 /* With a daemon, until either side closes. */
@@ -447,9 +421,14 @@ static enum outcome link_serve(const struct ts_settings *settings)
 	enum outcome outcome = OUTCOME_NO_DAEMON;
 
 	link_begin_recording(settings);
-	while (outcome == OUTCOME_NO_DAEMON) {
+	for (;;) {
 		uint64_t now = now_ms();
 
+		/* First: who exits shuts the connection. */
+		if (__atomic_load_n(&exiting, __ATOMIC_SEQ_CST))
+			link_finish();
+		if (outcome != OUTCOME_NO_DAEMON)
+			return outcome;
 		if (!descriptor_is_ours(self.socket))
 			return OUTCOME_DAEMON_GONE;
 		if (now >= next_ms) {
@@ -460,7 +439,6 @@ static enum outcome link_serve(const struct ts_settings *settings)
 		if (link_wait_for(POLLIN, (int)(next_ms - now)))
 			outcome = link_read();
 	}
-	return outcome;
 }
 
 static void link_close(void)
@@ -482,20 +460,20 @@ static enum outcome link_talk(void)
 
 	if (outcome == OUTCOME_DAEMON_GONE) {
 		debug_say("connected to the daemon");
+		__atomic_store_n(&serving, 1, __ATOMIC_SEQ_CST);
 		outcome = link_serve(&settings);
 	}
 	if (outcome == OUTCOME_DAEMON_GONE) {
 		debug_say("lost the daemon, waiting for it");
 		light_suspend();
-		cupti_enter();
 		if (!self.light)
 			cupti_suspend();
-		cupti_leave();
 		if (!handover_close())
 			self.stranded = true;
 	} else if (outcome == OUTCOME_END && self.started) {
 		link_stop();
 	}
+	__atomic_store_n(&serving, 0, __ATOMIC_SEQ_CST);
 	link_close();
 	return outcome;
 }
