@@ -24,6 +24,7 @@
 #include "inject/launcher.h"
 #include "inject/name.h"
 #include "inject/queue.h"
+#include "inject/room.h"
 #include "inject/settle.h"
 #include "inject/stamp.h"
 #include "inject/yield.h"
@@ -314,9 +315,19 @@ static bool driver_fits(void)
 	return false;
 }
 
+static bool has_room(void)
+{
+	char why[TS_HELLO_TEXT];
+
+	if (room_is_there(why, sizeof(why)))
+		return true;
+	fail(why);
+	return false;
+}
+
 static void try_begin(void)
 {
-	if (!driver_fits() || !wait_for_driver() || !find())
+	if (!driver_fits() || !wait_for_driver() || !has_room() || !find())
 		return;
 	yield_watch(&self.cupti, step_aside);
 	if (!yield_lock())

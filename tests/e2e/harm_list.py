@@ -57,13 +57,13 @@ PROGRAMS = [
       for kind in ("small-stack", "coroutine", "handler", "files", "root", "user", "deadline", "busy")],
     # Signals and registers
     Program("profiled"),
-    Program("alternate-stack"),
+    Program("alternate-stack", real=False),  # a real driver has threads of its own, which take signals, too
     Program("interrupted", varies=("status",)),
     Program("long-nap"),
     Program("faults"),
     Program("traps", often=PROBES),
     Program("sigwait"),
-    Program("any-thread", often=INSIDE),
+    Program("any-thread", often=INSIDE, real=False),
     Program("registers", expected=HALF_DONE),
     Program("rounding"),
     # Calls that are not restarted
@@ -94,9 +94,9 @@ PROGRAMS = [
     Program("no-descriptors", expected=of(ATTACHES, "Too many open files")),
     # A real driver needs its own.
     Program("close-all", often=ENDS, real=False, expected=of(LEFT, "no longer carries the library")),
-    Program("lowest-descriptor"),
-    Program("no-streams", closed=(0, 1, 2)),
-    Program("little-space"),
+    Program("lowest-descriptor", real=False),
+    Program("no-streams", closed=(0, 1, 2), real=False),
+    Program("little-space", expected=of(("attach", "detach", "inside"), "MiB left of its address space")),
     Program("no-threads", expected=of(ATTACHES, "Resource temporarily unavailable")),
     Program("locked-memory", expected=of(ATTACHES, "could not load the library")),
     Program("overwritten-title"),

@@ -76,6 +76,8 @@ def main():
     where = setup()
     print(where.driver if where.simulated else gpu.machine())
     programs = [program for program in harm_list.PROGRAMS if program.real and (not ONLY or program.name in ONLY)]
+    # The first process compiles the kernel, with a library that the others do not need.
+    trials(where, [program for program in harm_list.PROGRAMS if program.name == "plain"], "alone")
     for _ in range(int(os.environ.get("ROUNDS", "1"))):
         found = one_round(where, programs)
         print(harms.table(found, MODES), flush=True)
