@@ -104,9 +104,9 @@ static void write_cycles(const struct cost *cost)
 {
 	if (!cost->cycles)
 		return;
-	printf("  CUPTI was taken out of the process %" PRId64
-	       " times, of at most %d; each time leaves "
-	       "some 0.6 MiB of device memory there until the process ends\n",
+	printf("  CUPTI was taken out of the process (%" PRId64
+	       " of at most %d times), which leaves "
+	       "some 0.6 MiB of device memory there each time, until the process ends\n",
 	       cost->cycles, TS_CYCLES_MAX);
 	if (cost->cycles >= TS_CYCLES_MAX)
 		puts("    no window is opened any more where that is the way to close it: with "

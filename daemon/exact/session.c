@@ -207,15 +207,14 @@ static void session_note_cycles(struct session *session)
 		session_note(
 			session,
 			"CUPTI was taken out of the process %u times, as often as it may be: it "
-			"stays there after a detach, switched off, where it costs some 1 us a "
-			"launch",
+			"stays there after a detach, switched off, and costs some 1 us a launch",
 			session->cycles);
 	else if (session->cycles)
 		session_note(
 			session,
-			"CUPTI was taken out of the process %u times, of at most %d: each time, "
-			"as with a detach, some 0.6 MiB of device memory stay there until the "
-			"process ends",
+			"CUPTI was taken out of the process before (%u of at most %d times): "
+			"each time, as with a detach, some 0.6 MiB of device memory stay there "
+			"until the process ends",
 			session->cycles, TS_CYCLES_MAX);
 }
 

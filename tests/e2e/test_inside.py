@@ -50,7 +50,7 @@ class Inside(test_exact.Exact):
             self.detach(pid)
             told = self.attach_inside(pid, "--stacks", stacks)
             self.assertGreater(told["light_functions"], 50, told)
-            self.assertEqual(told["notes"], [])
+            self.assertEqual([note for note in told["notes"] if "taken out" not in note], [])
             self.assertEqual(self.tier(pid), "exact")
             self.assert_without_probes(pid)
             self.assert_as_told(pid, self.go(process), allowed=("windows", "paused"))
