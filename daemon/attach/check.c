@@ -20,6 +20,7 @@
 #define YAMA_SCOPE	 "/proc/sys/kernel/yama/ptrace_scope"
 #define SECCOMP_STRICT	 1
 #define INTERPRETER_SIZE 256
+#define TSAN		 "libtsan.so"
 
 static int yama_scope(void)
 {
@@ -132,18 +133,28 @@ static int check_program(pid_t pid, struct remarks *why)
 static int check_mappings(pid_t pid, struct remarks *why)
 {
 	struct attach_maps maps;
-	bool cuda = false;
+	bool cuda = false, tsan = false;
 	int r = attach_maps_read(pid, &maps);
 
 	if (r == -EACCES || r == -EPERM)
 		return check_denied(pid, why);
 	if (r < 0)
 		return ATTACH_WHY(why, -ESRCH, PROCESS_ENDED, REMARK_NUMBER(pid));
-	for (size_t i = 0; i < maps.count; i++)
-		cuda |= library_of(attach_map_name(&maps.map[i])) == &library_cuda;
+	for (size_t i = 0; i < maps.count; i++) {
+		const char *name = attach_map_name(&maps.map[i]);
+
+		cuda |= library_of(name) == &library_cuda;
+		tsan |= !strncmp(name, TSAN, strlen(TSAN));
+	}
 	attach_maps_free(&maps);
 	if (!cuda)
 		return ATTACH_WHY(why, -ENODEV, NO_CUDA, REMARK_NUMBER(pid));
+	if (tsan)
+		return ATTACH_UNSUPPORTED(
+			why,
+			"Process %d is built with ThreadSanitizer, whose runtime does not bear a "
+			"borrowed thread: it can only be recorded from its start",
+			pid);
 	return 0;
 }
 

@@ -255,6 +255,9 @@ struct attach_state {
 	pid_t pid;
 	struct remarks *why;
 	int memfd, sockets[2]; /* in the process, -1: none; [1] is the library's */
+	struct attach_file {
+		uint64_t device, inode; /* 0: unknown */
+	} made[3];			/* what these are */
 	uint64_t handle, entry;
 	uint64_t longest_ns;
 	uint32_t stops;

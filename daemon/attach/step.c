@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -168,6 +169,20 @@ static int step_sockets(struct attach_state *state)
 		       : 0;
 }
 
+/* Of the stopped thread. */
+static bool file_of(const struct attach_state *state, int number, struct attach_file *ret)
+{
+	struct stat file;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", state->pid, state->remote.tid,
+		 number);
+	if (number < 0 || stat(path, &file) < 0)
+		return false;
+	*ret = (struct attach_file){ file.st_dev, file.st_ino };
+	return true;
+}
+
 int attach_step_prepare(struct attach_state *state, const void *data)
 {
 	const bool *load = data;
@@ -175,7 +190,22 @@ int attach_step_prepare(struct attach_state *state, const void *data)
 
 	if (r == 0 && *load)
 		r = step_memfd(state);
-	return r < 0 ? r : step_sockets(state);
+	if (r == 0)
+		r = step_sockets(state);
+	file_of(state, state->memfd, &state->made[0]);
+	file_of(state, state->sockets[0], &state->made[1]);
+	file_of(state, state->sockets[1], &state->made[2]);
+	return r;
+}
+
+/* A thread may have descriptors of its own, with other files under these numbers. */
+static bool is_made(const struct attach_state *state, int number, const struct attach_file *made)
+{
+	struct attach_file now;
+
+	return number >= 0 &&
+	       (!made->inode || (file_of(state, number, &now) && now.device == made->device &&
+				 now.inode == made->inode));
 }
 
 static bool step_is_late(int r)
@@ -199,7 +229,7 @@ int attach_step_clean(struct attach_state *state, const void *data)
 			return r; /* all is there still, for another try */
 	}
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(fds); i++)
-		if (fds[i] >= 0)
+		if (is_made(state, fds[i], &state->made[i]))
 			r = attach_remote_syscall(remote, SYS_close,
 						  (const uint64_t[6]){ (uint64_t)fds[i] }, &result);
 	state->memfd = state->sockets[0] = state->sockets[1] = -1;
@@ -341,6 +371,13 @@ int attach_step_load(struct attach_state *state, const void *data)
 
 	if (r < 0)
 		return r;
+	/* What the numbers name in this thread would be given away. */
+	if (!is_made(state, state->sockets[1], &state->made[2]) ||
+	    (state->memfd >= 0 && !is_made(state, state->memfd, &state->made[0])))
+		return ATTACH_FAILED(state->why, -EAGAIN,
+				     "Cannot take over a descriptor of process %d: its threads do "
+				     "not share them",
+				     state->pid);
 	if (load)
 		r = step_dlopen(state);
 	/* That may have taken long. */
