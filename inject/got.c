@@ -35,7 +35,7 @@ static struct {
 	void *was, *ours;
 } slot[SLOTS_MAX];
 static size_t slots;
-static unsigned long long seen_adds;
+static unsigned long long seen_adds, looked_adds;
 static uintptr_t found[FOUND_MAX]; /* modules that were reported; places are used in turn */
 static size_t founds;
 
@@ -280,8 +280,15 @@ bool got_finds(const struct got_hook *hook, size_t count, const void *except, ch
 {
 	const struct turn turn = { .hook = hook, .count = count, .except = except };
 	struct find find = { .turn = &turn, .name = name, .size = size };
+	unsigned long long adds = 0;
 
-	return dl_iterate_phdr(module_find, &find);
+	dl_iterate_phdr(adds_of, &adds);
+	if (adds == looked_adds)
+		return false;
+	if (dl_iterate_phdr(module_find, &find))
+		return true;
+	looked_adds = adds;
+	return false;
 }
 
 static int module_is(struct dl_phdr_info *info, size_t size, void *data)
@@ -315,7 +322,7 @@ void got_restore(void)
 {
 	dl_iterate_phdr(module_restore, NULL);
 	slots = 0;
-	seen_adds = 0;
+	seen_adds = looked_adds = 0;
 	founds = 0;
 	memset(found, 0, sizeof(found));
 }
