@@ -39,6 +39,7 @@ CONFIG = """<yandex>
 <path>{directory}/data/</path><tmp_path>{directory}/tmp/</tmp_path>
 <users_config>users.xml</users_config><default_profile>default</default_profile><default_database>default</default_database>
 <mark_cache_size>67108864</mark_cache_size><max_connections>256</max_connections>
+<timezone>UTC</timezone>
 {cluster}
 </yandex>
 """

@@ -25,7 +25,7 @@ ATTACHES = {"attach": [], "detach": [], "inside": [], "light": ["--light"], "und
 OURS = ("tracesmith", "fake-cupti")
 # What tracing may take of a program's memory, in MiB, resident and in all: the ring (8), CUPTI and its buffers; a thread's
 # stack and the 64 MiB that malloc reserves for it. What stays after a detach: CUPTI, and what malloc keeps.
-MEMORY = {"probes": (4, 8), "start": (4, 8), "detach": (8, 256), "undo-light": (4, 256)}
+MEMORY = {"probes": (4, 8), "start": (4, 8), "detach": (8, 256), "undo-light": (6, 256)}
 TRACED = (96, 512)
 # CUPTI cannot be unloaded, nor what it is linked with; and the kernel's page for probes.
 STAYS = r"cupti|\[uprobes\]|lib(dl|pthread|rt|util|m|stdc\+\+|gcc_s)[.-]|nvperf|pcsamplingutil"
