@@ -32,7 +32,7 @@
 #define FLUSH_MS_DEFAULT 250
 #define POLL_NS		 200000ull /* for the program's cuInit to finish */
 #define POLL_LIMIT_NS	 (80 * NS_PER_MS)
-#define ASIDE_NS	 (100 * NS_PER_MS) /* time to take in records, on the other user's thread */
+#define ASIDE_NS	 (300 * NS_PER_MS) /* time to take in records, on the other user's thread */
 #define SUSPEND_NS	 (50 * NS_PER_MS)
 #define STOP_NS		 (400 * NS_PER_MS)
 #define AGAIN_NS	 (1000 * NS_PER_MS) /* how often to ask whether CUPTI is free */
