@@ -486,22 +486,29 @@ static void ask_for_another(struct broker *broker)
 }
 
 /* Its main thread starts all others, and then reads until the daemon ends. */
-static void wait_started(pid_t broker)
+static bool is_idle(long number)
+{
+	return number == SYS_read || number == SYS_recvmsg || number == SYS_nanosleep ||
+	       number == SYS_clock_nanosleep;
+}
+
+/* Stopped anywhere else, it may hold a lock that all others need. */
+static void wait_idle(pid_t broker, pid_t thread)
 {
 	long number = -1;
-	char path[32];
+	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)broker);
-	for (uint32_t i = 0; i < DEADLINE_MS && number != SYS_read; i++) {
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)broker, (int)thread);
+	for (uint32_t i = 0; i < DEADLINE_MS && !is_idle(number); i++) {
 		FILE *file = fopen(path, "re");
 
 		assert_non_null(file);
 		if (fscanf(file, "%ld", &number) != 1) /* "running" */
 			number = -1;
 		fclose(file);
-		poll(NULL, 0, number != SYS_read);
+		poll(NULL, 0, !is_idle(number));
 	}
-	assert_int_equal(number, SYS_read);
+	assert_true(is_idle(number));
 }
 
 /* Those of its threads that have the first channels: all but the main one and those that were
@@ -523,6 +530,8 @@ static uint32_t hold_linkers(pid_t broker, pid_t held[HELD_MAX])
 		free(entry[--count]);
 	free(entry);
 	for (uint32_t i = 0; i < held_count; i++)
+		wait_idle(broker, held[i]);
+	for (uint32_t i = 0; i < held_count; i++)
 		if (ptrace(PTRACE_SEIZE, held[i], NULL, NULL) < 0 ||
 		    ptrace(PTRACE_INTERRUPT, held[i], NULL, NULL) < 0 ||
 		    waitpid(held[i], NULL, __WALL) != held[i])
@@ -538,7 +547,7 @@ static void test_who_asks_for_links_holds_up_nobody_else(void **state)
 	pid_t held[HELD_MAX];
 	uint32_t held_count;
 
-	wait_started(child_pid());
+	wait_idle(child_pid(), child_pid());
 	held_count = hold_linkers(child_pid(), held);
 	if (!held_count) {
 		end(broker);
