@@ -170,6 +170,25 @@ static void *slot_hook(const struct dl_phdr_info *info, const struct dynamic *dy
 	return ours && __atomic_load_n(at, __ATOMIC_ACQUIRE) != ours ? ours : NULL;
 }
 
+/* The next relocation of a slot to be redirected, and where to; NULL: none is left. */
+static const ElfW(Rela) * slot_next(const struct dl_phdr_info *info, const struct dynamic *dynamic,
+				    const struct turn *turn, size_t *at, void **ret_ours)
+{
+	size_t first = dynamic->rela[0] ? dynamic->bytes[0] / sizeof(ElfW(Rela)) : 0;
+	size_t all = first + (dynamic->rela[1] ? dynamic->bytes[1] / sizeof(ElfW(Rela)) : 0);
+
+	while (*at < all) {
+		size_t i = (*at)++;
+		const ElfW(Rela) *rela =
+			i < first ? &dynamic->rela[0][i] : &dynamic->rela[1][i - first];
+
+		*ret_ours = slot_hook(info, dynamic, rela, turn);
+		if (*ret_ours)
+			return rela;
+	}
+	return NULL;
+}
+
 static void slot_turn(const struct dl_phdr_info *info, const ElfW(Rela) * rela, void *ours,
 		      struct turn *turn)
 {
@@ -196,19 +215,16 @@ static bool module_is_other(const struct dl_phdr_info *info, const struct turn *
 static int module_turn(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct turn *turn = data;
+	const ElfW(Rela) * rela;
 	struct dynamic dynamic;
+	size_t at = 0;
+	void *ours;
 
 	turn->late = info->dlpi_adds != turn->adds;
 	if (turn->late || !module_is_other(info, turn, &dynamic))
 		return turn->late;
-	for (unsigned which = 0; which < 2; which++)
-		for (size_t i = 0;
-		     dynamic.rela[which] && i < dynamic.bytes[which] / sizeof(ElfW(Rela)); i++) {
-			void *ours = slot_hook(info, &dynamic, &dynamic.rela[which][i], turn);
-
-			if (ours)
-				slot_turn(info, &dynamic.rela[which][i], ours, turn);
-		}
+	while ((rela = slot_next(info, &dynamic, turn, &at, &ours)))
+		slot_turn(info, rela, ours, turn);
 	return 0;
 }
 
@@ -227,16 +243,12 @@ static int module_find(struct dl_phdr_info *info, size_t size, void *data)
 	const struct find *find = data;
 	const char *name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
 	struct dynamic dynamic;
-	bool any = false;
+	size_t at = 0;
+	void *ours;
 
-	if (!module_is_other(info, find->turn, &dynamic))
-		return 0;
-	for (unsigned which = 0; which < 2; which++)
-		for (size_t i = 0;
-		     !any && dynamic.rela[which] && i < dynamic.bytes[which] / sizeof(ElfW(Rela));
-		     i++)
-			any = slot_hook(info, &dynamic, &dynamic.rela[which][i], find->turn);
-	if (!any || (!find->again && found_before(info->dlpi_addr)))
+	if (!module_is_other(info, find->turn, &dynamic) ||
+	    !slot_next(info, &dynamic, find->turn, &at, &ours) ||
+	    (!find->again && found_before(info->dlpi_addr)))
 		return 0;
 	if (find->size)
 		snprintf(find->name, find->size, "%s", name ? name + 1 : "the program");

@@ -6,4 +6,5 @@
  * processors of the program's first thread, as far as the kernel allows it. Negative errno. Not
  * core's thread_start(): the library has nothing but libc. */
 int helper_start(void *(*run)(void *data));
+
 #endif

@@ -44,7 +44,7 @@ struct process {
 	struct timeline timeline;
 	uint32_t mempool_count;
 	struct loss loss;
-	bool unreturned;     /* it has made something that is not known */
+	bool unreturned;     /* what a call made is unknown, as its return was not seen */
 	uint64_t init_ns;    /* when it first initialized the driver, 0: not seen */
 	uint64_t used_ns;    /* when it first used the driver, as far as seen; 0: not yet */
 	uint64_t gone_ns;    /* seen gone before its EXIT came; 0: not */

@@ -534,7 +534,7 @@ uint64_t watch_rests_until(const struct watch *watch)
 		return UINT64_MAX;
 	if (watch->phase != WATCH_GAP || !watch->since_ns)
 		return 0;
-	/* What is missed is told meanwhile. */
+	/* Until then the loss is still reported. */
 	if (watch->config.closed)
 		return watch->last_ns + (uint64_t)TELL_NS;
 	return watch->since_ns + watch->length_ns;

@@ -173,7 +173,7 @@ static int find_filter(pid_t pid, struct attach_status *ret_status, pid_t *ret)
 		bool strict;
 
 		if (attach_status_read(pid, tid[i], &status) < 0 || !status.seccomp)
-			continue; /* it has none, or has ended */
+			continue; /* no filter, or the thread has ended */
 		strict = status.seccomp == SECCOMP_STRICT;
 		if (!strict && *ret && tid[i] != pid)
 			continue;

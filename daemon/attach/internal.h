@@ -75,8 +75,8 @@ struct attach_where {
 int attach_status_read(pid_t pid, pid_t tid, struct attach_status *ret);
 /* The kernel refuses to trace such a thread as if it were not allowed. */
 bool attach_thread_is_over(pid_t pid, pid_t tid);
-/* It works for the process in the kernel, and never runs code of the process: nobody may trace it,
- * and nobody needs to. */
+/* A kernel thread of the process, such as io_uring's: it never runs the program's code, and cannot
+ * be traced. */
 bool attach_thread_is_kernels(pid_t pid, pid_t tid);
 int attach_where_read(pid_t pid, pid_t tid, struct attach_where *ret);
 int attach_maps_read(pid_t pid, struct attach_maps *ret);
@@ -166,8 +166,8 @@ struct attach_remote {
 	uint64_t scratch; /* ATTACH_SCRATCH_SIZE of memory; 0: none yet */
 	uint64_t stopped_at_ns, stopped_ns;
 	uint64_t errno_at; /* 0: unknown */
-	int error;	   /* its own errno, where that is known */
-	int nice;	   /* that it had */
+	int error;	   /* the thread's own errno, if known */
+	int nice;	   /* its value before */
 	bool hurries;
 	bool turns;   /* its call waits with a lock of the loader: for short times only */
 	bool once;    /* its call is not made again, so a lock is waited for longer */

@@ -182,8 +182,8 @@ void trial_begin(struct trial *ret)
 	pid_t pid;
 
 	signal(SIGCHLD, SIG_IGN); /* it needs no waiting for */
-	trial_call(); /* Linux 6.18 warns in its log if a probe's page is yet to be read from ext4
-		       */
+	/* Linux 6.18 warns in its log if a probe's page is yet to be read from ext4. */
+	trial_call();
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
 		*ret = (struct trial){ .socket = -errno };
 		return;
@@ -240,15 +240,12 @@ const char *trial_text(enum trial_result result)
 		[TRIAL_SECCOMP] =
 			"no function is probed at its return: on this kernel (Linux 6.11 to 6.13, "
 			"until early 2025) it would end each process with a seccomp filter, such "
-			"as "
-			"a container's; boot a newer kernel",
+			"as a container's; boot a newer kernel",
 		[TRIAL_SHADOW_STACK] =
 			"no function is probed at its return: on this kernel (Linux 6.6 to 6.10) "
-			"it "
-			"would end each process with a shadow stack; boot a newer kernel",
+			"it would end each process with a shadow stack; boot a newer kernel",
 		[TRIAL_FAILED] = "no function is probed at its return: the trial failed of whether "
-				 "processes "
-				 "survive that on this kernel; start tracesmithd again",
+				 "processes survive that on this kernel; start tracesmithd again",
 	};
 
 	return texts[result];

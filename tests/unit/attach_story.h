@@ -118,4 +118,18 @@ static bool ptrace_works(void)
 	return works;
 }
 
+/* What main() returns. */
+static int story_run(const struct CMUnitTest *tests, size_t count)
+{
+	int r;
+
+	if (!ptrace_works()) {
+		fprintf(stderr, "skipped: needs root and ptrace\n");
+		return 77;
+	}
+	r = _cmocka_run_group_tests("tests", tests, count, NULL, NULL);
+	fixture_end();
+	return r;
+}
+
 #endif

@@ -474,13 +474,6 @@ int main(void)
 		cmocka_unit_test(a_program_killed_in_the_middle_is_told_and_not_kept),
 		cmocka_unit_test(a_program_in_a_pid_namespace_is_attached_to),
 	};
-	int r;
 
-	if (!ptrace_works()) {
-		fprintf(stderr, "skipped: needs root and ptrace\n");
-		return 77;
-	}
-	r = cmocka_run_group_tests(tests, NULL, NULL);
-	fixture_end();
-	return r;
+	return story_run(tests, ARRAY_SIZE(tests));
 }

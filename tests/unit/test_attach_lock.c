@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <sys/syscall.h>
 
+#include "core/base/array.h"
 #include "tests/unit/attach_story.h"
 
 #define ANSWERS 200
@@ -170,13 +171,6 @@ int main(void)
 		cmocka_unit_test(a_thread_that_ends_while_it_waits_for_us_keeps_no_lock),
 		cmocka_unit_test(a_call_that_was_set_aside_outlives_its_tracer),
 	};
-	int r;
 
-	if (!ptrace_works()) {
-		fprintf(stderr, "skipped: needs root and ptrace\n");
-		return 77;
-	}
-	r = cmocka_run_group_tests(tests, NULL, NULL);
-	fixture_end();
-	return r;
+	return story_run(tests, ARRAY_SIZE(tests));
 }

@@ -436,13 +436,6 @@ int main(void)
 		cmocka_unit_test(a_program_without_proc_is_refused),
 		cmocka_unit_test(a_program_that_is_another_users_by_now_is_let_go),
 	};
-	int r;
 
-	if (!ptrace_works()) {
-		fprintf(stderr, "skipped: needs root and ptrace\n");
-		return 77;
-	}
-	r = cmocka_run_group_tests(tests, NULL, NULL);
-	fixture_end();
-	return r;
+	return story_run(tests, ARRAY_SIZE(tests));
 }

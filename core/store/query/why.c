@@ -48,7 +48,7 @@ struct why {
 	int64_t ever_exact;
 	int64_t first_ns, live;
 	int64_t judged; /* what becomes of memory is known */
-	int64_t unseen; /* of some calls the return, which would tell */
+	int64_t unseen; /* some calls lack their return, which would show it */
 };
 
 /* Losses without which there might be rows. */

@@ -144,12 +144,7 @@ static void nvtx_later(void)
 static void nvtx_last(void)
 {
 	harm_begin();
-	harm_work(ROUNDS);
-	harm_hold(HARM_MIDDLE);
-	harm_work(ROUNDS);
-	harm_hold(HARM_LATE);
-	harm_work(ROUNDS);
-	harm_hold(HARM_LAST);
+	harm_run();
 	ranges(3);
 }
 
