@@ -112,9 +112,14 @@ struct file {
 	struct inode *f_inode;
 };
 
+struct anon_vma;
+
 struct vm_area_struct {
+	unsigned long vm_start, vm_end;
 	struct mm_struct *vm_mm;
 	unsigned long vm_flags;
+	struct anon_vma *anon_vma;
+	unsigned long vm_pgoff;
 	struct file *vm_file;
 	struct {
 		struct rb_node rb;

@@ -70,7 +70,8 @@ void daemon_missed(void *data, uint32_t pid, enum loss_reason gap, enum probe_gr
 {
 	const struct daemon *daemon = data;
 
-	if (group == PROBE_HOT && pid && is_before_init(data, pid))
+	if (group == PROBE_HOT && pid && !libraries_is_hooked(daemon->libraries, pid) &&
+	    is_before_init(data, pid))
 		return;
 	/* Its probes come back before the library ends to report. */
 	if (group == PROBE_HOT && daemon->exact && exact_inside_since(daemon->exact, pid, start_ns))

@@ -212,11 +212,25 @@ static void report_slow(const struct library_copy *library, struct status_builde
 			    path_for(builder, library->path));
 }
 
+static void report_hooked(const struct library_copy *library, struct status_builder *builder)
+{
+	uint32_t pid = 0;
+
+	for (enum probe_group group = 0; !pid && group < PROBE_GROUPS; group++)
+		pid = links_hooked(&library->links[group]);
+	if (pid)
+		status_text(builder, "libraries", "hooked", true,
+			    "Process %u has an inline hook in '%s', over which a probe would crash "
+			    "it: it is not watched",
+			    pid, library->path);
+}
+
 static void report_library(const struct library_copy *library, struct status_builder *builder)
 {
 	const char *path = path_for(builder, library->path);
 	const char *use = library->mapped ? "in use" : "not in use (standing)";
 	struct probe_library_stats stats;
+	char who[COPY_WHO];
 
 	if (library->busy) /* shown when it has its probes, or cannot have them */
 		return;
@@ -229,10 +243,12 @@ static void report_library(const struct library_copy *library, struct status_bui
 		status_text(builder, "libraries", path, false, "not a driver library");
 		return;
 	}
-	if (!library->probes && library->error == -EBUSY) {
-		status_text(builder, "libraries", path, true,
-			    "no probes yet: process %u keeps the lock of its memory",
-			    library->keeper);
+	if (copy_is_put_off(library)) {
+		copy_in_way(library, who);
+		status_text(builder, "libraries", path, true, "no probes yet. %s %s", who,
+			    library->error == -EBUSY ? "keeps the lock of its memory"
+						     : "has an inline hook, and this kernel cannot "
+						       "leave one process out");
 		return;
 	}
 	if (!library->probes) {
@@ -244,6 +260,7 @@ static void report_library(const struct library_copy *library, struct status_bui
 	status_number(builder, "libraries", path, stats.failed, stats.functions,
 		      "%u functions, %u with return probe, %u single-step%s, %s", stats.functions,
 		      stats.returns, stats.single_steps, stats.failed ? ", some failed" : "", use);
+	report_hooked(library, builder);
 	report_slow(library, builder);
 }
 

@@ -302,19 +302,24 @@ int broker_mapped(struct broker *broker, uint32_t cpu)
 	return ask_for_one(broker, &request, -1);
 }
 
-static int ask_for_iterator(struct broker *broker, uint8_t kind, int ret[2])
+static int ask_for_iterators(struct broker *broker, uint8_t kind, int *ret, size_t count)
 {
 	const struct broker_request request = { .kind = kind };
 
-	return ask_for(broker, &request, -1, NULL, ret, 2);
+	return ask_for(broker, &request, -1, NULL, ret, count);
 }
 
 int broker_look(struct broker *broker, int ret[2])
 {
-	return ask_for_iterator(broker, BROKER_LOOK, ret);
+	return ask_for_iterators(broker, BROKER_LOOK, ret, 2);
 }
 
 int broker_held(struct broker *broker, int ret[2])
 {
-	return ask_for_iterator(broker, BROKER_HELD, ret);
+	return ask_for_iterators(broker, BROKER_HELD, ret, 2);
+}
+
+int broker_hooked(struct broker *broker, int ret[3])
+{
+	return ask_for_iterators(broker, BROKER_HOOKED, ret, 3);
 }

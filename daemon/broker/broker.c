@@ -393,26 +393,29 @@ static int do_freed(struct channel *channel, int file)
 	return make_one(channel, object, OBJECT_FREED, file, request->value, request->copy);
 }
 
-static int hand_over_iterator(struct channel *channel, int (*load)(int ret[2]))
+static int hand_over_iterators(struct channel *channel, int (*load)(int *ret), size_t count)
 {
-	int fd[2], r = load(fd);
+	int fd[OBJECT_ITERATOR_FDS], r = load(fd);
 
 	malloc_trim(0);
-	if (r < 0)
-		return r;
-	hand_over(channel, fd[0]);
-	hand_over(channel, fd[1]);
-	return 0;
+	for (size_t i = 0; r == 0 && i < count; i++)
+		hand_over(channel, fd[i]);
+	return r;
 }
 
 static int do_look(struct channel *channel, int file)
 {
-	return hand_over_iterator(channel, object_look);
+	return hand_over_iterators(channel, object_look, 2);
 }
 
 static int do_held(struct channel *channel, int file)
 {
-	return hand_over_iterator(channel, object_held);
+	return hand_over_iterators(channel, object_held, 2);
+}
+
+static int do_hooked(struct channel *channel, int file)
+{
+	return hand_over_iterators(channel, object_hooked, OBJECT_ITERATOR_FDS);
 }
 
 static int do_sample(struct channel *channel, int file)
@@ -451,6 +454,7 @@ static int (*const doing[BROKER_KINDS])(struct channel *channel, int file) = {
 	[BROKER_LOOK] = do_look,	   [BROKER_SAMPLE] = do_sample,
 	[BROKER_MAPPED] = do_mapped,	   [BROKER_SAMPLER] = do_sampler,
 	[BROKER_HELD] = do_held,	   [BROKER_FREED] = do_freed,
+	[BROKER_HOOKED] = do_hooked,
 };
 
 static void close_all(int *fd, uint32_t count)

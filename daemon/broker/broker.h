@@ -64,6 +64,8 @@ int broker_mapped(struct broker *broker, uint32_t cpu);
 int broker_look(struct broker *broker, int ret[2]);
 /* The same of who holds the lock of his memory. */
 int broker_held(struct broker *broker, int ret[2]);
+/* The iterator of who can have changed his code, its map, and the iterator of who has. */
+int broker_hooked(struct broker *broker, int ret[3]);
 /* A channel for a helper, which may wait for a process without end, and its broker's thread with
  * it. -EBUSY: there are too many. */
 int broker_sampler(struct broker *broker);

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "bpf/held.skel.h"
+#include "bpf/hooked.skel.h"
 #include "bpf/probe.skel.h"
 #include "bpf/task.skel.h"
 #include "core/base/array.h"
@@ -25,6 +26,7 @@
 
 CLEANUP_DEFINE(struct probe_bpf, probe_bpf__destroy)
 CLEANUP_DEFINE(struct held_bpf, held_bpf__destroy)
+CLEANUP_DEFINE(struct hooked_bpf, hooked_bpf__destroy)
 CLEANUP_DEFINE(struct task_bpf, task_bpf__destroy)
 
 static int open_bpf(bool multi, uint64_t ring_bytes, uint64_t secret, struct probe_bpf **ret)
@@ -255,31 +257,44 @@ int object_load(enum probe_way way, uint64_t ring_bytes, struct trial *trial,
 	return r;
 }
 
-static int make_iterator(const struct bpf_program *program, const struct bpf_map *map, int ret[2])
+static int make_link(const struct bpf_program *program)
 {
-	int link = bpf_link_create(bpf_program__fd(program), 0, BPF_TRACE_ITER, NULL), r;
+	return bpf_link_create(bpf_program__fd(program), 0, BPF_TRACE_ITER, NULL);
+}
 
-	if (link < 0)
-		return link;
-	r = keep(bpf_map__fd(map), &ret[1]);
-	if (r < 0) {
-		close(link);
+static int make_iterator(const struct bpf_program *program, const struct bpf_map *map, int *ret)
+{
+	_cleanup_(closep) int link = make_link(program);
+	int r = link < 0 ? link : keep(bpf_map__fd(map), &ret[1]);
+
+	if (r < 0)
 		return r;
-	}
-	ret[0] = link;
+	ret[0] = TAKE_FD(link);
 	return 0;
 }
 
-int object_look(int ret[2])
+int object_look(int *ret)
 {
 	_cleanup_(task_bpf__destroyp) struct task_bpf *bpf = task_bpf__open_and_load();
 
 	return bpf ? make_iterator(bpf->progs.task_registers, bpf->maps.wanted, ret) : -errno;
 }
 
-int object_held(int ret[2])
+int object_held(int *ret)
 {
 	_cleanup_(held_bpf__destroyp) struct held_bpf *bpf = held_bpf__open_and_load();
 
 	return bpf ? make_iterator(bpf->progs.held, bpf->maps.looks, ret) : -errno;
+}
+
+int object_hooked(int *ret)
+{
+	_cleanup_(hooked_bpf__destroyp) struct hooked_bpf *bpf = hooked_bpf__open_and_load();
+	_cleanup_(closep) int link = bpf ? make_link(bpf->progs.hooked) : -errno;
+	int r = link < 0 ? link : make_iterator(bpf->progs.touched, bpf->maps.looks, ret);
+
+	if (r < 0)
+		return r;
+	ret[2] = TAKE_FD(link);
+	return 0;
 }

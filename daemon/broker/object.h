@@ -34,8 +34,11 @@ struct object {
 int object_load(enum probe_way way, uint64_t ring_bytes, struct trial *trial,
 		const struct returns *returns, struct object *ret);
 /* The task iterator: its link, and the map of who wants to read what. */
-int object_look(int ret[2]);
+int object_look(int *ret);
 /* The one of who holds the lock of his memory: the same. */
-int object_held(int ret[2]);
+int object_held(int *ret);
+/* Those of who has changed his code: the links of both, and their map. */
+#define OBJECT_ITERATOR_FDS 3
+int object_hooked(int *ret);
 
 #endif

@@ -19,6 +19,7 @@ static const struct {
 	[BROKER_LOOK] = { 0, PID_NONE, false },	    [BROKER_SAMPLE] = { 0, PID_ONE, false },
 	[BROKER_MAPPED] = { 0, PID_NONE, false },   [BROKER_SAMPLER] = { 1, PID_NONE, false },
 	[BROKER_HELD] = { 0, PID_NONE, false },	    [BROKER_FREED] = { 1, PID_ONE, false },
+	[BROKER_HOOKED] = { 0, PID_NONE, false },
 };
 
 static bool is_pid(uint32_t pid, enum pid_rule which)

@@ -26,6 +26,7 @@ enum broker_kind {
 	BROKER_FREED,	  /* a probe on where a Python frees code objects: a link */
 	BROKER_LOOK,	  /* the programs of native/look.c: a link and a map */
 	BROKER_HELD,	  /* the programs of probe/held.c: a link and a map */
+	BROKER_HOOKED,	  /* those of probe/hooked.c: two links and a map */
 	BROKER_SAMPLE,	  /* the event of native/sample.c: its descriptor */
 	BROKER_SAMPLER,	  /* a channel of its own for SAMPLE, whose end comes along: nothing */
 	BROKER_MAPPED,	  /* the event of maps/ring.c: its descriptor */

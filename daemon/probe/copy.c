@@ -2,6 +2,7 @@
 #include "daemon/probe/copy.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -43,19 +44,47 @@ void copy_drop(struct library_copy *library)
 
 bool copy_is_put_off(const struct library_copy *library)
 {
-	return library->error == -EBUSY && !library->probes;
+	return (library->error == -EBUSY || library->error == -ETXTBSY) && !library->probes;
 }
 
-static void copy_log_keeper(struct library_copy *library)
+void copy_in_way(const struct library_copy *library, char ret[COPY_WHO])
+{
+	snprintf(ret, COPY_WHO, library->in_way ? "Process %u" : "A process", library->in_way);
+}
+
+static void copy_log_in_way(struct library_copy *library)
 {
 	static struct log_users limit;
+	char who[COPY_WHO];
 
-	if (!library->told && log_allowed_user(&limit, library->user, 0))
-		log_warning("Process %u maps '%s' and keeps the lock of its memory: probes on it "
-			    "now could let no process of this host fork. They come when it has "
-			    "let go, or ended",
-			    library->keeper, library->path);
+	if (library->told || !log_allowed_user(&limit, library->user, 0))
+		return;
 	library->told = true;
+	copy_in_way(library, who);
+	if (library->probes)
+		log_warning(
+			"%s has an inline hook in '%s', over which a probe would crash it: it is "
+			"not watched, and the others have links of their own",
+			who, library->path);
+	else if (library->error == -ETXTBSY)
+		log_warning("%s has an inline hook in '%s', over which a probe would crash it, and "
+			    "this kernel cannot leave one process out: probes come when it has "
+			    "ended",
+			    who, library->path);
+	else
+		log_warning("%s maps '%s' and keeps the lock of its memory: probes on it now could "
+			    "let no process of this host fork. They come when it has let go, or "
+			    "ended",
+			    who, library->path);
+}
+
+static bool copy_is_hooked(const struct library_copy *library)
+{
+	bool hooked = false;
+
+	for (enum probe_group group = 0; library->probes && group < PROBE_GROUPS; group++)
+		hooked |= probe_is_hooked(library->probes, group);
+	return hooked;
 }
 
 /* Any program can map files with such a name, as often as it likes. */
@@ -66,7 +95,7 @@ static void copy_log(struct library_copy *library)
 	struct probe_library_stats stats;
 
 	if (copy_is_put_off(library)) {
-		copy_log_keeper(library);
+		copy_log_in_way(library);
 		return;
 	}
 	if (!log_allowed_user(&limit, library->user,
@@ -84,6 +113,8 @@ static void copy_log(struct library_copy *library)
 	probe_library_stats(library->probes, &stats);
 	log_info("Attached to %u functions of '%s'%s", stats.functions, library->path,
 		 stats.single_steps ? ", some of them slow: see 'tsctl status'" : "");
+	if (copy_is_hooked(library))
+		copy_log_in_way(library);
 }
 
 void copy_tell_gaps(struct library_copy *library)
@@ -110,7 +141,7 @@ static void on_put_on(struct linking *linking)
 {
 	struct library_copy *library = list_item(linking, struct library_copy, linking);
 
-	library->error = probe_put_on(library->fresh, library->fd, &library->keeper);
+	library->error = probe_put_on(library->fresh, library->fd, &library->in_way);
 }
 
 static void on_attached(struct linking *linking)

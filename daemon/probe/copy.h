@@ -18,6 +18,7 @@
 
 #define COPY_RETRY_NS	((uint64_t)NS_PER_S) /* after it was put off */
 #define LIBRARY_WAITERS 64
+#define COPY_WHO	32
 
 struct library_copy;
 struct library_row;
@@ -51,8 +52,8 @@ struct library_copy {
 	uint32_t number; /* that its probes carry */
 	struct links links[PROBE_GROUPS];
 	struct probe_library *probes; /* NULL: could not be attached, or is being attached to */
-	int error;		      /* why not, negative errno; after -EBUSY it is tried again */
-	uint32_t keeper;	      /* then, who was in the way, if it is known */
+	int error;		      /* why not, negative errno; see copy_is_put_off() */
+	uint32_t in_way;	      /* who was, if it is known */
 	bool told;		      /* of that */
 	uint64_t retry_ns;
 	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does that;
@@ -81,8 +82,11 @@ void copy_drop(struct library_copy *library);
 void copy_free_dropped(struct library_copy *library);
 
 void copy_attach(struct library_copy *library);
-/* A process that maps it holds the lock on its own memory: held.h. */
+/* A process that maps it holds the lock on its own memory (held.h), or has an inline hook where no
+ * link can go round it (hooked.h): it is tried again. */
 bool copy_is_put_off(const struct library_copy *library);
+/* As the start of a sentence, who was in the way. */
+void copy_in_way(const struct library_copy *library, char ret[COPY_WHO]);
 /* Whoever maps it now has a name for it (broker.h), which it had lost. */
 void copy_try_again(struct library_copy *library, int fd);
 

@@ -18,6 +18,7 @@ struct probe {
 	void *data;
 	struct broker *broker;
 	struct held *held;
+	struct hooked *hooked;
 	struct broker_programs programs;
 	int map[BROKER_MAPS];
 	struct probe_bpf__bss *bss; /* shared with the programs */

@@ -438,6 +438,15 @@ bool libraries_has(const struct libraries *libraries, uint32_t pid)
 	return false;
 }
 
+bool libraries_is_hooked(const struct libraries *libraries, uint32_t pid)
+{
+	for (uint32_t i = 0; i < libraries->count; i++)
+		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+			if (links_is_hooked(&libraries->library[i]->links[group], pid))
+				return true;
+	return false;
+}
+
 enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t pid)
 {
 	enum links_state state = LINKS_OPEN;

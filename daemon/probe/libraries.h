@@ -93,6 +93,8 @@ void libraries_leave_out(struct libraries *libraries, uint32_t pid, enum probe_g
 int libraries_hold(struct libraries *libraries, uint32_t pid, bool hold);
 /* Whether it is known to map any. */
 bool libraries_has(const struct libraries *libraries, uint32_t pid);
+/* Of some of its calls nothing can be known: it has an inline hook. */
+bool libraries_is_hooked(const struct libraries *libraries, uint32_t pid);
 enum hot_state libraries_hot_state(const struct libraries *libraries, uint32_t pid);
 /* No process maps any copy, and each will be seen from its first call on. */
 bool libraries_at_rest(const struct libraries *libraries);

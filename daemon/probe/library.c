@@ -11,6 +11,7 @@
 
 #include "core/base/cleanup.h"
 #include "daemon/probe/held.h"
+#include "daemon/probe/hooked.h"
 #include "daemon/probe/internal.h"
 #include "daemon/probe/site.h"
 
@@ -26,6 +27,9 @@ struct probe_library {
 	struct site *site;
 	struct broker_site *asked; /* the same, for the broker */
 	size_t count;
+	struct hooked_code *code[PROBE_GROUPS]; /* what the file has there */
+	uint32_t codes[PROBE_GROUPS];
+	bool hooked[PROBE_GROUPS];	       /* by whom there was no link for all */
 	uint32_t copy;			       /* number of it */
 	struct probe_link *link[PROBE_GROUPS]; /* those for all processes */
 	struct probe_library_stats stats;
@@ -51,8 +55,26 @@ bool probe_link_is_held(const struct probe_link *link)
 	return link && held_file_is(link->file);
 }
 
+/* -EBUSY, -ETXTBSY: *ret_pid, if it is known, is in the way. */
+static int link_check(const struct probe_library *library, int fd, const struct probe_link_for *to,
+		      uint32_t *ret_pid)
+{
+	if (held_file_is(library->file)) {
+		*ret_pid = held_file_pid(library->file);
+		return -EBUSY;
+	}
+	return hooked_look(library->probe->hooked, fd, library->code[to->group],
+			   library->codes[to->group], to->pid, ret_pid);
+}
+
+struct link_made {
+	struct probe_link *link;
+	uint32_t failed; /* sites */
+	uint32_t in_way;
+};
+
 static int link_new(const struct probe_library *library, int fd, const struct probe_link_for *to,
-		    uint32_t *ret_failed, struct probe_link **ret)
+		    struct link_made *ret)
 {
 	_cleanup_(probe_link_freep) struct probe_link *link = calloc(1, sizeof(*link));
 	const struct broker_request request = {
@@ -67,27 +89,31 @@ static int link_new(const struct probe_library *library, int fd, const struct pr
 
 	if (!link)
 		return -ENOMEM;
-	if (held_file_is(library->file))
-		return -EBUSY;
+	r = link_check(library, fd, to, &ret->in_way);
+	if (r < 0)
+		return r;
 	r = broker_link(library->probe->broker, fd, &request, library->asked, &links);
 	if (r < 0)
 		return r;
 	link->file = held_file_ref(library->file);
 	link->fd = links.fd;
 	link->count = links.count;
-	*ret_failed = links.failed;
-	*ret = TAKE(link);
+	ret->failed = links.failed;
+	ret->link = TAKE(link);
 	return 0;
 }
 
 int probe_link_new(const struct probe_library *library, int fd, const struct probe_link_for *to,
 		   struct probe_link **ret)
 {
-	uint32_t failed;
+	struct link_made made = { 0 };
+	int r;
 
 	if (to->pid && !library->probe->programs.single)
 		return -EOPNOTSUPP;
-	return link_new(library, fd, to, &failed, ret);
+	r = link_new(library, fd, to, &made);
+	*ret = made.link;
+	return r;
 }
 
 static void library_count(struct probe_library *library)
@@ -104,8 +130,10 @@ struct probe_library *probe_detach(struct probe_library *library)
 {
 	if (!library)
 		return NULL;
-	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
 		probe_link_free(library->link[group]);
+		free(library->code[group]);
+	}
 	held_file_unref(library->file);
 	free(library->site);
 	free(library->asked);
@@ -149,10 +177,31 @@ static int library_place_notes(struct probe_library *library)
 	return 0;
 }
 
-static int library_prepare(struct probe_library *library)
+static int library_add_code(struct probe_library *library, int fd, const struct site *site)
+{
+	enum probe_group group = library_group(site->function);
+	struct hooked_code *code;
+
+	if (!library->code[group])
+		library->code[group] = calloc(library->count, sizeof(*code));
+	if (!library->code[group])
+		return -ENOMEM;
+	code = &library->code[group][library->codes[group]];
+	code->size = (uint32_t)site->passed + site->size;
+	if (code->size > sizeof(code->byte))
+		code->size = sizeof(code->byte);
+	code->offset = site->offset + site->size - code->size;
+	if (pread(fd, code->byte, code->size, (off_t)code->offset) == (ssize_t)code->size)
+		library->codes[group]++;
+	return 0;
+}
+
+static int library_prepare(struct probe_library *library, int fd)
 {
 	int r = library_place_notes(library);
 
+	for (size_t i = 0; r == 0 && i < library->count; i++)
+		r = library_add_code(library, fd, &library->site[i]);
 	if (r < 0)
 		return r;
 	library->asked = calloc(library->count, sizeof(*library->asked));
@@ -168,26 +217,34 @@ static int library_prepare(struct probe_library *library)
 	return 0;
 }
 
-/* In the perf way one group may fail where another does not. */
-static int library_link_all(struct probe_library *library, int fd)
+/* In the perf way one group may fail where another does not. Where links to single processes work,
+ * they go round who is hooked. */
+static int library_link_all(struct probe_library *library, int fd, uint32_t *ret_in_way)
 {
+	const struct broker_programs *programs = &library->probe->programs;
 	int r = 0, error = 0, good = 0;
-	uint32_t failed;
 
 	for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
 		struct probe_link_for all = {
 			.group = group,
 			.epoch = probe_epoch(library, group),
 		};
+		struct link_made made = { 0 };
 
-		r = link_new(library, fd, &all, &failed, &library->link[group]);
-		if (r < 0)
+		r = link_new(library, fd, &all, &made);
+		if (made.in_way)
+			*ret_in_way = made.in_way;
+		library->link[group] = made.link;
+		library->stats.failed += made.failed;
+		library->hooked[group] = r == -ETXTBSY;
+		if (r == -ETXTBSY && !programs->single)
+			return r;
+		if (r < 0 && r != -ETXTBSY)
 			error = r;
 		else
 			good++;
-		library->stats.failed += failed;
 	}
-	return library->probe->programs.way == PROBE_WAY_PERF && good ? 0 : error;
+	return programs->way == PROBE_WAY_PERF && good ? 0 : error;
 }
 
 int probe_read(struct probe *probe, int fd, const char *path, uint32_t copy,
@@ -204,7 +261,7 @@ int probe_read(struct probe *probe, int fd, const char *path, uint32_t copy,
 	if (r == 0)
 		r = library_find_sites(library, fd, path);
 	if (r == 0)
-		r = library_prepare(library);
+		r = library_prepare(library, fd);
 	if (r < 0)
 		return r;
 	library_count(library);
@@ -212,13 +269,15 @@ int probe_read(struct probe *probe, int fd, const char *path, uint32_t copy,
 	return 0;
 }
 
-int probe_put_on(struct probe_library *library, int fd, uint32_t *ret_keeper)
+int probe_put_on(struct probe_library *library, int fd, uint32_t *ret_in_way)
 {
-	int r = library_link_all(library, fd);
+	*ret_in_way = 0;
+	return library_link_all(library, fd, ret_in_way);
+}
 
-	if (r == -EBUSY)
-		*ret_keeper = held_file_pid(library->file);
-	return r;
+bool probe_is_hooked(const struct probe_library *library, enum probe_group group)
+{
+	return library->hooked[group];
 }
 
 uint32_t probe_epoch(const struct probe_library *library, enum probe_group group)

@@ -29,6 +29,7 @@ struct member {
 	bool told;
 	bool doubt;    /* that since a try that failed, perhaps as it has ended */
 	bool outdated; /* a link that is being made now is to a program that it runs no more */
+	bool hooked;   /* so the last try failed */
 	uint32_t failures;
 	uint64_t retry_ns; /* not before that */
 };
@@ -74,6 +75,7 @@ static void member_seen(struct links *links, struct member *member)
 	member->unseen_ns = 0;
 	member->told = member->doubt = false;
 	member->failures = 0;
+	member->hooked = false;
 	member->retry_ns = 0;
 }
 
@@ -117,13 +119,6 @@ void links_release(struct links *links, struct remover *remover)
 	links->closing = owned_unref(links->closing);
 }
 
-void links_start(struct links *links, struct probe_library *library)
-{
-	links->library = library;
-	links->wide->link = probe_take_wide(library, links->group);
-	links_reconcile(links);
-}
-
 static void on_link(struct linking *linking)
 {
 	struct links_work *work = list_item(linking, struct links_work, linking);
@@ -158,6 +153,15 @@ static void links_go_single(struct links *links)
 		if (member_is_open(member) && !member->own && !member->unseen_ns)
 			member->unseen_ns = uv_hrtime();
 	links_close_wide(links);
+}
+
+void links_start(struct links *links, struct probe_library *library)
+{
+	links->library = library;
+	links->wide->link = probe_take_wide(library, links->group);
+	if (probe_is_hooked(library, links->group))
+		links_go_single(links);
+	links_reconcile(links);
 }
 
 static void links_go_wide(struct links *links, struct owned_link *wide)
@@ -195,12 +199,24 @@ static uint64_t retry_after_ns(uint32_t failures)
 	return (uint64_t)NS_PER_S << doublings;
 }
 
+static void member_log_failure(const struct member *member, int error)
+{
+	if (error == -ETXTBSY)
+		log_warning(
+			"Process %u has an inline hook, over which a probe would crash it: it is "
+			"not watched",
+			member->pid);
+	else
+		log_warning_errno(error, "Failed to watch calls of process %u, for now",
+				  member->pid);
+}
+
 /* Tries again, ever later: after half a minute at most. */
 static void member_failed(struct links *links, struct member *member, int error)
 {
+	member->hooked = error == -ETXTBSY;
 	if (++member->failures == TRIES_TOLD)
-		log_warning_errno(error, "Failed to watch calls of process %u, for now",
-				  member->pid);
+		member_log_failure(member, error);
 	if (!member->unseen_ns) {
 		member->unseen_ns = uv_hrtime();
 		member->doubt = true;
@@ -486,6 +502,23 @@ enum links_state links_state(const struct links *links, uint32_t pid)
 	return member_is_open(member) && !member->failures ? LINKS_CHANGING : LINKS_CLOSED;
 }
 
+bool links_is_hooked(const struct links *links, uint32_t pid)
+{
+	const struct member *member = member_find(links, pid);
+
+	return member && member->hooked;
+}
+
+uint32_t links_hooked(const struct links *links)
+{
+	struct member *member;
+
+	list_for_each(member, &links->members, link)
+		if (member->hooked)
+			return member->pid;
+	return 0;
+}
+
 static bool links_all_whole(const struct links *links)
 {
 	struct member *member;
@@ -496,8 +529,8 @@ static bool links_all_whole(const struct links *links)
 	return true;
 }
 
-/* A link whose process has lost its first thread sees only what it happens to: from then on its
- * calls count as missed. */
+/* What is missed goes on. A link whose process has lost its first thread sees only what it happens
+ * to: from then on its calls count as missed. */
 static void links_look(struct links *links, uint64_t now_ns)
 {
 	struct member *member;
@@ -507,6 +540,8 @@ static void links_look(struct links *links, uint64_t now_ns)
 		return;
 	links->looked_ns = now_ns;
 	list_for_each(member, &links->members, link) {
+		if (member->told)
+			links->callbacks->missed(links, member->pid, member->unseen_ns, false);
 		if (!member->own || procfs_has_first_thread(member->pid))
 			continue;
 		member_close(links, member);

@@ -86,6 +86,10 @@ enum links_state links_state(const struct links *links, uint32_t pid);
 /* A process without a link of its own is not watched. */
 bool links_are_single(const struct links *links);
 bool links_has(const struct links *links, uint32_t pid);
+/* Not watched because of its inline hook. */
+bool links_is_hooked(const struct links *links, uint32_t pid);
+/* Such a one, 0: none. */
+uint32_t links_hooked(const struct links *links);
 /* Nobody maps the library, and one link watches all who will. */
 bool links_at_rest(const struct links *links);
 void links_tick(struct links *links, uint64_t now_ns);

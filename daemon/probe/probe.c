@@ -19,6 +19,7 @@
 #include "core/base/time.h"
 #include "daemon/limits.h"
 #include "daemon/probe/held.h"
+#include "daemon/probe/hooked.h"
 #include "daemon/probe/internal.h"
 
 #define KERNEL_MIN_MAJOR 5
@@ -264,6 +265,7 @@ struct probe *probe_free(struct probe *probe)
 	for (size_t i = 0; i < BROKER_MAPS; i++)
 		closep(&probe->map[i]);
 	held_free(probe->held);
+	hooked_free(probe->hooked);
 	free(probe);
 	return NULL;
 }
@@ -371,6 +373,7 @@ int probe_new(uv_loop_t *loop, struct intake *intake, struct broker *broker,
 	if (r < 0)
 		return r;
 	probe->held = held_new(broker);
+	probe->hooked = hooked_new(broker);
 	r = probe_listen(probe);
 	if (r < 0)
 		return r;

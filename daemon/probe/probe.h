@@ -109,9 +109,11 @@ void probe_wait_no_longer(struct probe *probe);
  * -ENOENT: it has none. */
 int probe_read(struct probe *probe, int fd, const char *path, uint32_t copy,
 	       struct probe_library **ret);
-/* Puts probes on them, once. -EBUSY: as below, because of the process `ret_keeper`, if it is known.
- */
-int probe_put_on(struct probe_library *library, int fd, uint32_t *ret_keeper);
+/* Puts probes on them, once. -EBUSY, -ETXTBSY: as below, because of process `*ret_in_way`, 0: not
+ * known. */
+int probe_put_on(struct probe_library *library, int fd, uint32_t *ret_in_way);
+/* The group has no link for all, because of somebody's inline hook: only single ones. */
+bool probe_is_hooked(const struct probe_library *library, enum probe_group group);
 struct probe_library *probe_detach(struct probe_library *library);
 
 /* Probes on one group of a library's functions, for one process or for all (pid 0). */
@@ -124,7 +126,8 @@ struct probe_link_for {
 
 /* The same file is behind `fd`. Takes some 10 ms, and freeing it 40, more on a busy host: not for
  * the loop. -EOPNOTSUPP: this kernel has no links to one process; -ESRCH: no such process; -EBUSY:
- * not while somebody keeps his memory's lock (held.h). */
+ * not while somebody keeps his memory's lock (held.h); -ETXTBSY: not over somebody's inline hook
+ * (hooked.h). */
 int probe_link_new(const struct probe_library *library, int fd, const struct probe_link_for *to,
 		   struct probe_link **ret);
 struct probe_link *probe_link_free(struct probe_link *link);

@@ -57,6 +57,23 @@ enum site_cost site_cost(const uint8_t *code, size_t size, uint64_t *skip)
 	return SITE_SINGLE_STEP;
 }
 
+uint8_t site_instruction(const uint8_t *code, size_t size)
+{
+	const struct {
+		uint8_t mask, byte, size;
+	} known[] = {
+		{ 0xf8, 0x50, 1 }, /* push */
+		{ 0xff, 0x41, 2 }, /* the same of r8 to r15, or part of something longer */
+		{ 0xfe, 0xe8, 5 }, /* call, jmp */
+		{ 0xff, 0xeb, 2 }, /* jmp */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (size >= known[i].size && (code[0] & known[i].mask) == known[i].byte)
+			return known[i].size;
+	return 1;
+}
+
 /* One name of a function. */
 struct alias {
 	char name[SYMBOL_SIZE];
@@ -121,6 +138,8 @@ static int site_make(const struct elf *elf, const struct alias *alias, uint64_t 
 		return -EBADMSG;
 	site.cost = (uint8_t)site_cost(code, (size_t)n, &skip);
 	site.offset += skip;
+	site.passed = (uint8_t)skip;
+	site.size = site_instruction(code + skip, (size_t)n - skip);
 	*ret = site;
 	return 0;
 }
@@ -191,6 +210,7 @@ static bool site_make_noted(const struct elf *elf, const struct library_function
 	if (n <= 0)
 		return false;
 	ret->cost = (uint8_t)site_cost(code, (size_t)n, &skip);
+	ret->size = 1;
 	return skip == 0;
 }
 

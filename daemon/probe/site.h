@@ -17,6 +17,8 @@ enum site_cost {
 struct site {
 	const struct library_function *function;
 	uint64_t offset;	/* in the file */
+	uint8_t passed;		/* bytes of the function before it */
+	uint8_t size;		/* of the instruction there, as far as it is known; at least 1 */
 	uint64_t semaphore;	/* of a note, likewise: counts who looks; 0: none */
 	struct probe_note note; /* where the arguments are there */
 	uint16_t event_flags;
@@ -32,5 +34,7 @@ int site_find(int fd, const struct library_row *row, struct site **ret, size_t *
 /* For the instruction at `code`. `skip` gets the size of what is passed before it: an
  * endbr64, a nop of five bytes. */
 enum site_cost site_cost(const uint8_t *code, size_t size, uint64_t *skip);
+/* Its size, or 1 if that is not known. */
+uint8_t site_instruction(const uint8_t *code, size_t size);
 
 #endif

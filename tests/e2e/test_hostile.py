@@ -155,7 +155,7 @@ class Mapped(Held):
         process = self.start(directory)
         self.daemon.start()
         wait_for("a word about it", lambda: f"Process {held.pid} maps '{path}'" in self.daemon.log())
-        self.assertIn(f"no probes yet: process {held.pid} keeps the lock", self.ctl_soon("status").out)
+        self.assertIn(f"no probes yet. Process {held.pid} keeps the lock", self.ctl_soon("status").out)
         self.fork()
         self.release(held)
         wait_for("all probes", lambda: f"functions of '{path}'" in self.daemon.log() and self.daemon.known(process.pid))

@@ -20,8 +20,10 @@ export TS_BUILD={tracesmith.BUILD} TS_SOURCE={tracesmith.SOURCE} TS_DEADLINE=100
 uname -rv
 /usr/bin/python3 -B {HERE}/test_counts.py Counts.test_every_function &&
 /usr/bin/python3 -B {HERE}/test_returns.py Probed.test_the_trial_is_passed_and_leaves_nothing &&
+/usr/bin/python3 -B {HERE}/test_hooked.py $HOOKED &&
 /usr/bin/python3 -B {HERE}/test_cost.py Calibration.test_hot_and_cold || exit 1
 """
+ONE_LINK, SINGLE_LINKS = "export HOOKED=OneLinkForAll", "export HOOKED=Hooked.test_daemon_starts"
 FLOOD = f"""
 /usr/bin/python3 -B {HERE}/test_flood.py Rights
 """
@@ -42,12 +44,12 @@ class Kernels(unittest.TestCase):
             self.skipTest(str(reason))
 
     def test_counts_on_6_1(self):
-        status, output = self.boot("bookworm", COUNTS, "preempt=voluntary")
+        status, output = self.boot("bookworm", ONE_LINK + COUNTS, "preempt=voluntary")
         self.assertRegex(output, r"(?m)^6\.1\.")
         self.assertEqual(status, 0, output)
 
     def test_counts_on_6_12(self):
-        status, output = self.boot("bookworm-backports", COUNTS + FLOOD, "preempt=full")
+        status, output = self.boot("bookworm-backports", SINGLE_LINKS + COUNTS + FLOOD, "preempt=full")
         self.assertRegex(output, r"(?m)^6\.12\.")
         self.assertEqual(status, 0, output)
 

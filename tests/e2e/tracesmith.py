@@ -229,7 +229,7 @@ def write_library(directory, content):
 
 def copy_library(directory):
     """A driver there, of a file name that nobody else has: only its own programs use it. Returns the name."""
-    name = f"lib{os.path.basename(directory)}.so"
+    name = f"libcuda.so.{os.path.basename(directory)}"
     shutil.copy(library(), os.path.join(directory, name))
     os.symlink(name, os.path.join(directory, "libcuda.so.1"))
     return name

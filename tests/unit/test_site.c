@@ -24,20 +24,22 @@ static void cost_is_that_of_the_first_instruction(void **state)
 		uint8_t code[12];
 		enum site_cost cost;
 		uint64_t skip;
+		uint8_t instruction;
 	} rows[] = {
-		{ { 0x55, 0x48, 0x89, 0xe5 }, SITE_EMULATED, 0 },		 /* push %rbp */
-		{ { 0x41, 0x57, 0x41, 0x56 }, SITE_EMULATED, 0 },		 /* push %r15 */
-		{ { 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48 }, SITE_EMULATED, 4 },	 /* endbr64 */
-		{ { 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83 }, SITE_SINGLE_STEP, 4 }, /* sub */
-		{ { 0x48, 0x83, 0xec, 0x08 }, SITE_SINGLE_STEP, 0 },
-		{ { 0x0f, 0x1f, 0x40, 0x00, 0x55 }, SITE_NOP, 0 },
-		{ { 0x0f, 0x1f, 0x44, 0x00, 0x00, 0x55, 0x48 }, SITE_EMULATED, 5 },
+		{ { 0x55, 0x48, 0x89, 0xe5 }, SITE_EMULATED, 0, 1 },		    /* push %rbp */
+		{ { 0x41, 0x57, 0x41, 0x56 }, SITE_EMULATED, 0, 2 },		    /* push %r15 */
+		{ { 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48 }, SITE_EMULATED, 4, 1 },    /* endbr64 */
+		{ { 0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83 }, SITE_SINGLE_STEP, 4, 1 }, /* sub */
+		{ { 0x48, 0x83, 0xec, 0x08 }, SITE_SINGLE_STEP, 0, 1 },
+		{ { 0x0f, 0x1f, 0x40, 0x00, 0x55 }, SITE_NOP, 0, 1 },
+		{ { 0x0f, 0x1f, 0x44, 0x00, 0x00, 0x55, 0x48 }, SITE_EMULATED, 5, 1 },
 		{ { 0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x1f, 0x44, 0, 0, 0x55, 0x48 },
 		  SITE_EMULATED,
-		  9 },
-		{ { 0x90, 0x55 }, SITE_NOP, 0 },
-		{ { 0xe9, 0, 0, 0, 0 }, SITE_EMULATED, 0 }, /* jmp */
-		{ { 0x31, 0xc0, 0xc3 }, SITE_SINGLE_STEP, 0 },
+		  9,
+		  1 },
+		{ { 0x90, 0x55 }, SITE_NOP, 0, 1 },
+		{ { 0xe9, 0, 0, 0, 0 }, SITE_EMULATED, 0, 5 }, /* jmp */
+		{ { 0x31, 0xc0, 0xc3 }, SITE_SINGLE_STEP, 0, 1 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -46,6 +48,8 @@ static void cost_is_that_of_the_first_instruction(void **state)
 		assert_int_equal(site_cost(rows[i].code, sizeof(rows[i].code), &skip),
 				 rows[i].cost);
 		assert_int_equal(skip, rows[i].skip);
+		assert_int_equal(site_instruction(rows[i].code + skip, sizeof(rows[i].code) - skip),
+				 rows[i].instruction);
 	}
 }
 
