@@ -20,6 +20,7 @@ DEADLINE = float(os.environ.get("TS_HARM_DEADLINE", "40"))
 PATIENCE = float(os.environ.get("TS_HARM_PATIENCE", "12"))
 SETTLE = 5
 AGAIN = ("; try again", ": try again", ": try again in a moment", ": try again in a few seconds")
+LIBC_SIGNALS = 3 << 31  # 32 and 33
 MODES = ("probes", "start", "run", "attach", "light", "detach", "undo-light", "run-light", "inside")
 ATTACHES = {"attach": [], "detach": [], "inside": [], "light": ["--light"], "undo-light": ["--light"]}
 OURS = ("tracesmith", "fake-cupti")
@@ -30,6 +31,11 @@ TRACED = (96, 512)
 # CUPTI cannot be unloaded, nor what it is linked with; and the kernel's page for probes.
 STAYS = r"cupti|\[uprobes\]|lib(dl|pthread|rt|util|m|stdc\+\+|gcc_s)[.-]|nvperf|pcsamplingutil"
 LOOK_MAX = 256  # threads that are looked at
+
+
+def mask_of(text):
+    """A thread's, without the two signals that are libc's own: it blocks them as well where a thread starts and ends."""
+    return f"{int(text.strip() or '0', 16) & ~LIBC_SIGNALS:016x}"
 
 
 class Hurt(Exception):
@@ -136,7 +142,7 @@ class Look:
             if status and len(stat) > 38:
                 # nice, policy
                 found.append((status["Name"].strip(), status.get("Cpus_allowed_list", "").strip(), stat[16], stat[38],
-                              status.get("SigBlk", "").strip(), status.get("SigPnd", "").strip()))
+                              mask_of(status.get("SigBlk", "")), status.get("SigPnd", "").strip()))
         return found
 
     def mapped(self, executable):
