@@ -398,7 +398,7 @@ def judge_maps(alone, traced, left):
     added = [key for key in more(traced.mapped(True), alone.mapped(True)) if not re.search(STAYS, key)]
     if added:
         yield f"executable mappings stay: {added[:2]}"
-    ours = more({key: n for key, n in traced.mapped(False).items() if "tracesmith" in key[1] and "cupti" not in key[1]}, {})
+    ours = more({key: n for key, n in traced.mapped(False).items() if "tracesmith" in os.path.basename(key[1]) and "cupti" not in key[1]}, {})
     if ours:
         yield f"mappings of ours stay: {ours[:2]}"
 
@@ -436,7 +436,7 @@ def judge_looks(one, two, traced):
         added = {fd: name for fd, name in two.fds.items() if fd not in one.fds}
         if lost:
             yield f"descriptors are others: {lost}, now {[two.fds.get(fd) for fd in lost]}"
-        if left and added and (traced.setup.simulated or any("tracesmith" in name for name in added.values())):
+        if left and added and (traced.setup.simulated or any("tracesmith" in os.path.basename(name) for name in added.values())):
             yield f"descriptors stay: {added}"
     if "maps" not in varies:
         yield from judge_maps(one, two, left)

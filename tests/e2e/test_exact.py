@@ -257,8 +257,7 @@ class Exact(tracesmith.Case):
         self.assertEqual(process.returncode, 0)
 
     def ours(self, pid):
-        with open(f"/proc/{pid}/maps") as file:
-            return [line for line in file if "tracesmith" in line]
+        return tracesmith.ours_of(pid)
 
     def residue(self, pid):
         """What attaching could leave behind. libcupti itself may stay: it cannot be unloaded."""

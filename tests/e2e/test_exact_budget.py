@@ -76,8 +76,7 @@ class ExactBudget(tracesmith.Case):
         return len(os.listdir(f"/proc/{pid}/task"))
 
     def mapped(self, pid):
-        with open(f"/proc/{pid}/maps") as file:
-            return [line for line in file if "tracesmith" in line]
+        return tracesmith.ours_of(pid)
 
     def finish(self, process):
         """What it says at its end."""

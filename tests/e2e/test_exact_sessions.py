@@ -100,9 +100,7 @@ class Sessions(tracesmith.Case):
         wait_for("the detach", is_detached)
 
     def residue(self, pid):
-        with open(f"/proc/{pid}/maps") as file:
-            ours = [line for line in file if "tracesmith" in line]
-        return len(os.listdir(f"/proc/{pid}/task")), len(os.listdir(f"/proc/{pid}/fd")), ours
+        return len(os.listdir(f"/proc/{pid}/task")), len(os.listdir(f"/proc/{pid}/fd")), tracesmith.ours_of(pid)
 
     def finish(self, process):
         """Ends the loop well; it checks its own result."""

@@ -29,12 +29,6 @@ def descriptors(pid):
     return sorted(names)
 
 
-def ours(pid):
-    """Mappings of the library."""
-    with open(f"/proc/{pid}/maps") as file:
-        return [line for line in file if "tracesmith" in line]
-
-
 def memory(pid):
     """What attaching maps for itself."""
     with open(f"/proc/{pid}/maps") as file:
@@ -154,7 +148,7 @@ class Mapped(Held):
         held = self.hold(path, 0, hello=False)
         process = self.start(directory)
         self.daemon.start()
-        wait_for("a word about it", lambda: f"Process {held.pid} maps '{path}'" in self.daemon.log())
+        wait_for("a word about it", lambda: f"Process {held.pid} keeps the lock of its memory, and maps '{path}'" in self.daemon.log())
         self.assertIn(f"no probes yet. Process {held.pid} keeps the lock", self.ctl_soon("status").out)
         self.fork()
         self.release(held)
@@ -196,7 +190,7 @@ class Killed(tracesmith.Case):
     def is_as_found(self, pid, before):
         """Or it has the library, with one connection at most: that is the next daemon's."""
         left = collections.Counter(descriptors(pid)) - collections.Counter(before)  # a program that starts closes some
-        return not memory(pid) and list(left.elements()) in ([], ["socket:"] if ours(pid) else [])
+        return not memory(pid) and list(left.elements()) in ([], ["socket:"] if tracesmith.ours_of(pid) else [])
 
     def test_nothing_is_left_behind(self):
         def halfway(attach):

@@ -171,7 +171,7 @@ class Light(tracesmith.Case):
     def assert_untouched(self, pid, path=None):
         """Breakpoints of the daemon's own probes go with the last process that holds their links, a moment after it."""
         self.daemon.stop()
-        self.assertNotIn("tracesmith", self.maps(pid))
+        self.assertEqual(tracesmith.ours_of(pid), [])
         self.assertTrue(code_of(pid, path or tracesmith.library()))
         wait_for("the code to be as it was", lambda: all(
             memory == file for memory, file in code_of(pid, path or tracesmith.library())))
@@ -372,7 +372,7 @@ class Light(tracesmith.Case):
             self.assertEqual(refused.code, 1, refused.err)
             self.assertRegex(refused.err, rf"^tsctl: Cannot record process {pid}: Thread \d+ \('e2e_waits'\) of process {pid} waits in {call}\(\), which would"
                                           rf" end half done if it was stopped: try again when {until}\n$")
-            wait_for("our library to go", lambda: "tracesmith" not in self.maps(pid))
+            wait_for("our library to go", lambda: not tracesmith.ours_of(pid))
             self.goes_on(process)
 
     def test_a_lock_of_the_loader_that_is_held(self):
@@ -496,7 +496,7 @@ class Light(tracesmith.Case):
         self.assertEqual(result.code, 1, result.err)
         self.assertIn("cuEventElapsedTime", result.err)
         self.assertEqual(len(result.err.strip().splitlines()), 1, result.err)
-        wait_for("our library to go", lambda: "tracesmith" not in self.maps(process.pid))
+        wait_for("our library to go", lambda: not tracesmith.ours_of(process.pid))
         before = self.launches(process.pid)
         wait_for("launches", lambda: self.launches(process.pid) > before + 1000)
         self.assert_untouched(process.pid, path)

@@ -217,6 +217,12 @@ def library(copy="lib"):
     return os.path.join(FAKE, copy, "libcuda.so.1")
 
 
+def ours_of(pid):
+    """Its mappings of files of ours, which have our name; the folder that they were built in may have it as well."""
+    with open(f"/proc/{pid}/maps") as maps:
+        return [line for line in maps if "tracesmith" in os.path.basename(line)]
+
+
 def write_library(directory, content):
     """Another driver there, of the file name that the daemon looks for."""
     name, path = os.path.basename(os.path.realpath(library())), os.path.join(directory, "libcuda.so.1")
@@ -229,7 +235,7 @@ def write_library(directory, content):
 
 def copy_library(directory):
     """A driver there, of a file name that nobody else has: only its own programs use it. Returns the name."""
-    name = f"libcuda.so.{os.path.basename(directory)}"
+    name = f"libcuda.so.{os.path.basename(directory).rpartition('-')[2]}"
     shutil.copy(library(), os.path.join(directory, name))
     os.symlink(name, os.path.join(directory, "libcuda.so.1"))
     return name

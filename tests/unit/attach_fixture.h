@@ -200,7 +200,7 @@ static struct residue residue_of(pid_t pid)
 	file = fopen(path, "re");
 	while (file && fgets(line, sizeof(line), file)) {
 		residue.mappings++;
-		residue.ours += strstr(line, "tracesmith") != NULL;
+		residue.ours += strstr(strrchr(line, '/') ?: line, "tracesmith") != NULL;
 		residue.placed += strtoull(line, NULL, 16) >> 24 == ATTACH_PLACE >> 24;
 	}
 	if (file)
