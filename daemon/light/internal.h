@@ -15,14 +15,15 @@ struct light_range {
 /* A function that leads, or is to lead, to its place in the region. */
 struct light_site {
 	uint64_t jump, detour; /* to there */
+	uint64_t word;	       /* eight bytes with the jump, and with no place of a probe */
 	struct prologue prologue;
 	uint8_t code[PROLOGUE_MAX]; /* that is moved, as in the file */
 	uint8_t to[PROLOGUE_JUMP];  /* the jump */
 };
 
 struct light_plan {
-	pid_t pid;
-	int mem; /* of the program that is meant: fails after an exec */
+	pid_t pid, tid; /* the latter is stopped while something is written */
+	int mem;	/* of the program that is meant: fails after an exec */
 	uint64_t region;
 	struct light_range range[LIGHT_RANGES_MAX]; /* the driver's code */
 	size_t ranges;

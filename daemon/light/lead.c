@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@
 #define PAUSE_MAX_NS   (10 * NS_PER_MS)
 #define STACK_NEAR     (16 << 10) /* of each thread's stack is searched for ways back */
 #define STACK_WINDOW   (64 << 10) /* of that of a thread in a handler, for signal frames */
+#define WRITE_SIZE     512
 #define STACKS_MAX     6 /* of a thread: its own, and what handlers on it have interrupted */
 
 struct job {
@@ -47,10 +49,52 @@ static bool read_memory(const struct light_plan *plan, uint64_t address, void *d
 	return pread(plan->mem, data, size, (off_t)address) == (ssize_t)size;
 }
 
-static bool write_memory(const struct light_plan *plan, uint64_t address, const void *data,
-			 size_t size)
+/* Eight bytes, also where the process itself may not write. */
+static bool poke(const struct light_plan *plan, uint64_t address, const uint8_t *bytes)
 {
-	return pwrite(plan->mem, data, size, (off_t)address) == (ssize_t)size;
+	unsigned long word;
+
+	memcpy(&word, bytes, sizeof(word));
+	return ptrace(PTRACE_POKEDATA, plan->tid, address, word) == 0;
+}
+
+/* One write: nobody ever finds half a jump. */
+static bool write_jump(const struct light_plan *plan, const struct light_site *site,
+		       const uint8_t *jump)
+{
+	uint8_t word[sizeof(uint64_t)];
+
+	if (!read_memory(plan, site->word, word, sizeof(word)))
+		return false;
+	memcpy(word + (site->jump - site->word), jump, PROLOGUE_JUMP);
+	return poke(plan, site->word, word);
+}
+
+/* From the start of the region on. What is read first is of the program that is meant. */
+static bool write_region(const struct light_plan *plan, const uint8_t *data, size_t size)
+{
+	uint8_t before[WRITE_SIZE];
+
+	for (size_t at = 0; at < size; at += sizeof(before)) {
+		if (!read_memory(plan, plan->region + at, before, sizeof(before)))
+			return false;
+		for (size_t i = 0; i < sizeof(before); i += sizeof(uint64_t))
+			if (memcmp(before + i, data + at + i, sizeof(uint64_t)) &&
+			    !poke(plan, plan->region + at + i, data + at + i))
+				return false;
+	}
+	return true;
+}
+
+static bool clear_region(const struct light_plan *plan)
+{
+	const uint64_t at = plan->region + offsetof(struct ts_light_head, sites);
+	uint8_t word[sizeof(uint64_t)];
+
+	if (!read_memory(plan, at, word, sizeof(word)))
+		return false;
+	memset(word, 0, sizeof(uint32_t));
+	return poke(plan, at, word);
 }
 
 /* What a site looks like in the process. */
@@ -160,7 +204,7 @@ static bool restore(const struct light_plan *plan)
 		const struct light_site *site = &plan->site[i];
 
 		if (site_look(plan, site) == LOOK_LED)
-			done &= write_memory(plan, site->jump, site->code, PROLOGUE_JUMP);
+			done &= write_jump(plan, site, site->code);
 	}
 	return done && plan_count(plan, LOOK_LED) == 0;
 }
@@ -173,14 +217,13 @@ static int put_in_place(struct job *job)
 
 	if (plan_count(plan, LOOK_FOREIGN))
 		return ATTACH_UNSUPPORTED(job->why, "somebody else has changed the driver's code");
-	done = done && write_memory(plan, plan->region, plan->content, TS_LIGHT_BYTES);
+	done = done && write_region(plan, plan->content, TS_LIGHT_BYTES);
 	for (size_t i = 0; done && i < plan->sites; i++)
-		done = write_memory(plan, plan->site[i].jump, plan->site[i].to, PROLOGUE_JUMP);
+		done = write_jump(plan, &plan->site[i], plan->site[i].to);
 	if (done && plan_count(plan, LOOK_LED) == plan->sites)
 		return 0;
 	if (restore(plan))
-		write_memory(plan, plan->region + offsetof(struct ts_light_head, sites),
-			     &(uint32_t){ 0 }, sizeof(uint32_t));
+		clear_region(plan);
 	return ATTACH_FAILED(job->why, -EIO, "The code of process %d cannot be written to",
 			     plan->pid);
 }
@@ -256,10 +299,7 @@ static int take_out(struct job *job, struct freeze *freeze)
 		if (is_in_way(job, freeze->thread[i].regs.rip) ||
 		    thread_is_in_way(job, &freeze->thread[i]))
 			return -EAGAIN;
-	return write_memory(plan, plan->region + offsetof(struct ts_light_head, sites),
-			    &(uint32_t){ 0 }, sizeof(uint32_t))
-		       ? 0
-		       : -EIO;
+	return clear_region(plan) ? 0 : -EIO;
 }
 
 static int put_in(struct job *job, struct freeze *freeze)
@@ -285,6 +325,14 @@ static void job_mark(struct job *job)
 		__atomic_store_n(job->mark, attach_now_ns(), __ATOMIC_RELEASE);
 }
 
+static pid_t stopped_thread(const struct freeze *freeze)
+{
+	for (size_t i = 0; i < freeze->count; i++)
+		if (freeze->thread[i].stopped)
+			return freeze->thread[i].tid;
+	return 0;
+}
+
 /* Everybody stands. */
 static int job_act(struct job *job, struct freeze *freeze)
 {
@@ -297,6 +345,7 @@ static int job_act(struct job *job, struct freeze *freeze)
 		if (r < 0)
 			return r;
 	}
+	job->plan.tid = stopped_thread(freeze);
 	r = job->take ? take_out(job, freeze) : put_in(job, freeze);
 	if (first && (r == 0 || job->restored))
 		job_mark(job);

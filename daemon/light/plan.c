@@ -16,7 +16,8 @@
 #include "daemon/probe/site.h"
 #include "daemon/proc/procfs.h"
 
-#define NAMES_SIZE 128
+#define NAMES_SIZE     128
+#define FUNCTION_ALIGN 16
 
 struct finding {
 	struct light_plan *plan;
@@ -123,6 +124,22 @@ static void plan_call(const struct site *site, const struct prologue *prologue, 
 		};
 }
 
+/* Memory that the process itself may not write to is written by ptrace, eight bytes at a time. The
+ * kernel changes the places of probes whenever it likes, so none may be among them: not the byte
+ * before the jump, and not one of the next function. 0: there are no such eight. */
+static uint64_t plan_word(const struct site *from, const struct prologue *prologue, uint64_t probe)
+{
+	uint64_t entry = probe - from->passed, jump = probe + prologue->start;
+	uint64_t end = jump + prologue->moved;
+
+	/* Functions begin at such places if this one does. */
+	if (entry % FUNCTION_ALIGN == 0)
+		end = (end + FUNCTION_ALIGN - 1) / FUNCTION_ALIGN * FUNCTION_ALIGN;
+	if (jump + sizeof(uint64_t) <= end)
+		return jump;
+	return end - sizeof(uint64_t) > probe ? end - sizeof(uint64_t) : 0;
+}
+
 /* -ENOTSUP, -ERANGE: it cannot be led there. */
 static int plan_add(struct light_plan *plan, int fd, const struct site *from)
 {
@@ -142,6 +159,9 @@ static int plan_add(struct light_plan *plan, int fd, const struct site *from)
 		return r;
 	memcpy(site->code, start + site->prologue.start, sizeof(site->code));
 	site->jump = address + site->prologue.start;
+	site->word = plan_word(from, &site->prologue, address);
+	if (!site->word)
+		return -ENOTSUP;
 	site->detour = plan->region + code;
 	detour = (struct detour){
 		.jump = site->jump,
@@ -214,7 +234,7 @@ int light_plan_make(const struct light_request *request, struct light_plan *ret,
 	finding->fd = -ENOENT;
 	head->hook = request->told.hook;
 	snprintf(path, sizeof(path), "/proc/%d/mem", request->pid);
-	ret->mem = open(path, O_RDWR | O_CLOEXEC);
+	ret->mem = open(path, O_RDONLY | O_CLOEXEC);
 	if (ret->mem < 0 && (errno == EACCES || errno == EPERM))
 		r = ATTACH_WHY(why, -EPERM, TRACE_REFUSED, REMARK_NUMBER(request->pid));
 	/* Its memory is held now: a later process with the same pid cannot be mistaken for it. */

@@ -17,7 +17,7 @@ import harms
 import tracesmith
 from harms import MODES
 
-GROUP_UNIT = ("probes", "run", "attach", "detach")
+GROUPS = ("probes", "run", "attach", "detach"), ("light", "undo-light", "run-light"), ("inside",)
 USER = os.environ.get("TS_HARM_USER", "")
 TOGETHER = 24  # programs beside one daemon that starts and stops
 AT_ONCE = int(os.environ.get("TS_HARM_JOBS", "6"))
@@ -33,8 +33,7 @@ def as_unit():
 
 
 class Daemon(tracesmith.Daemon):
-    """As the unit runs it, but for light mode: ts-attach opens /proc/PID/mem for writing there, which CAP_DAC_READ_SEARCH does
-    not allow it."""
+    """As the unit runs it, or as root with TS_HARM_USER=root."""
 
     def __init__(self, settings, unit):
         directory = tempfile.mkdtemp(prefix="tracesmith-harm-")
@@ -103,11 +102,11 @@ def verdicts(programs, modes, everything):
     found, log = [], ""
     mine = [program for program in programs if "start" in wanted(program, modes, everything)]
     found += [harms.Verdict(alone[trial.program], trial) for trial in started_meanwhile(mine, alone)]
-    for group in GROUP_UNIT, ("light", "undo-light", "run-light"), ("inside",):
+    for group in GROUPS:
         group = [mode for mode in group if mode in modes]
         if not any(wanted(program, group, everything) for program in programs):
             continue
-        daemon = Daemon(settings_of(group[0]), USER == "unit" if USER else group[0] in GROUP_UNIT)
+        daemon = Daemon(settings_of(group[0]), USER != "root")
         try:
             for mode in group:
                 mine = [program for program in programs if mode in wanted(program, modes, everything)]
