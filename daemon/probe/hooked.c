@@ -4,6 +4,7 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -24,27 +25,6 @@ struct ranges {
 	uint32_t count;
 	struct hooked_range range[HOOKED_RANGES];
 };
-
-struct hooked *hooked_new(struct broker *broker)
-{
-	struct hooked *hooked = calloc(1, sizeof(*hooked));
-
-	if (!hooked || broker_hooked(broker, hooked->fd) < 0) {
-		free(hooked);
-		return NULL;
-	}
-	return hooked;
-}
-
-struct hooked *hooked_free(struct hooked *hooked)
-{
-	if (!hooked)
-		return NULL;
-	for (size_t i = 0; i < FDS; i++)
-		close(hooked->fd[i]);
-	free(hooked);
-	return NULL;
-}
 
 /* What a program says, at most `size` bytes: how many, or -E2BIG and others. */
 static ssize_t read_all(int link, void *to, size_t size)
@@ -149,4 +129,35 @@ int hooked_look(const struct hooked *hooked, int file, const struct hooked_code 
 	r = compare(hooked, mapped, &look, pid, ret_pid);
 	munmap(mapped, size);
 	return r;
+}
+
+/* The programs know a reader by the number that the kernel has for it, and none of who does not. */
+static bool works(const struct hooked *hooked)
+{
+	_cleanup_(closep) int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	const struct hooked_code none = { 0 };
+	uint32_t pid;
+
+	return own >= 0 && hooked_look(hooked, own, &none, 1, 0, &pid) == 0;
+}
+
+struct hooked *hooked_free(struct hooked *hooked)
+{
+	if (!hooked)
+		return NULL;
+	for (size_t i = 0; i < FDS; i++)
+		close(hooked->fd[i]);
+	free(hooked);
+	return NULL;
+}
+
+struct hooked *hooked_new(struct broker *broker)
+{
+	struct hooked *hooked = calloc(1, sizeof(*hooked));
+
+	if (!hooked || broker_hooked(broker, hooked->fd) < 0) {
+		free(hooked);
+		return NULL;
+	}
+	return works(hooked) ? hooked : hooked_free(hooked);
 }

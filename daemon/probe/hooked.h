@@ -17,7 +17,8 @@
 struct broker;
 struct hooked;
 
-/* NULL: this kernel does not tell (before Linux 5.18), and nobody is found to have changed any. */
+/* NULL: this kernel does not tell (before Linux 5.18), or not here (in a PID namespace), and nobody
+ * is found to have changed any. */
 struct hooked *hooked_new(struct broker *broker);
 struct hooked *hooked_free(struct hooked *hooked);
 
