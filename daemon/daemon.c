@@ -276,7 +276,14 @@ static void daemon_watch(struct daemon *daemon, const struct store_resume *resum
 static int daemon_start_probes(struct daemon *daemon)
 {
 	struct probe_callbacks callbacks = { daemon_on_record, daemon_on_miss, daemon_on_turn };
-	struct libraries_callbacks gaps = { daemon_gap, daemon_missed, daemon_is_out, daemon };
+	struct libraries_callbacks gaps = {
+		.waits = daemon_waits,
+		.waited = daemon_waited,
+		.missing = daemon_missing,
+		.seen = daemon_seen,
+		.is_out = daemon_is_out,
+		.data = daemon,
+	};
 	struct libraries_found standing;
 	struct probe_config config;
 	int r;
@@ -433,6 +440,7 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 	daemon->lock = -1;
 	daemon->zygote = -1;
 	list_init(&daemon->gone);
+	daemon_start_ledger(daemon);
 	daemon->config_path = strdup(config_path);
 	if (!daemon->config_path ||
 	    asprintf(&daemon->database, "%s/tracesmith.db", config->state_dir) < 0)
@@ -505,6 +513,7 @@ static void daemon_close_parts(struct daemon *daemon)
 	meter_close(&daemon->meter);
 	if (daemon->api)
 		api_close(daemon->api, daemon_part_closed);
+	ledger_tell(&daemon->ledger, uv_hrtime());
 	daemon_stop_price(daemon);
 	if (daemon->flood)
 		flood_close(TAKE(daemon->flood), daemon_part_closed);
@@ -566,6 +575,7 @@ bool daemon_free(struct daemon *daemon)
 	core_free(daemon->core);
 	stacks_free(daemon->stacks);
 	map_clear(&daemon->settled);
+	ledger_release(&daemon->ledger);
 	uv_loop_close(&daemon->loop);
 	config_free(daemon->config);
 	free(daemon->library);

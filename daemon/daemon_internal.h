@@ -13,6 +13,7 @@
 #include "daemon/exact/exact.h"
 #include "daemon/helper/helper.h"
 #include "daemon/intake/turn.h"
+#include "daemon/ledger.h"
 #include "daemon/live/live.h"
 #include "daemon/maps/maps.h"
 #include "daemon/meter.h"
@@ -35,7 +36,7 @@ enum daemon_role { ROLE_QUERY, ROLE_HELPER, ROLE_ATTACH };
 #define DAEMON_GAPS    64
 #define DAEMON_REFUSED 16 /* users whose refused copies are shown */
 
-/* A period in which a process had a library without probes, or without those of hot functions. */
+/* What was not seen of a process that the model does not know yet. */
 struct gap {
 	uint32_t pid;
 	uint8_t reason; /* enum loss_reason */
@@ -119,6 +120,8 @@ struct daemon {
 	struct refused_copies refused[DAEMON_REFUSED];
 
 	/* For processes that the model does not know yet; the oldest is overwritten. */
+	struct ledger ledger;
+	uint64_t ledger_ns; /* when all that is open was told */
 	struct gap gap[DAEMON_GAPS];
 	uint32_t gaps;
 
@@ -239,11 +242,6 @@ void daemon_detach(void *data, struct api_ticket *ticket, const struct api_targe
 /* Before the model gets the record. */
 void sink_announcement(struct daemon *daemon, const void *record, size_t size);
 extern const struct core_sink daemon_sink;
-/* Reports a gap to the model, now or when it gets to know the process. */
-void daemon_gap(void *data, uint32_t pid, enum loss_reason gap, uint64_t start_ns, uint64_t end_ns);
-/* The same of another reason; `first`: it is counted. */
-void daemon_miss(struct daemon *daemon, uint32_t pid, enum loss_reason reason, uint64_t start_ns,
-		 uint64_t end_ns, bool first);
 void daemon_user_named(void *data, uint32_t process, const char *name);
 
 /* named.c: a stack gets its names, and goes to the store. */
@@ -293,10 +291,20 @@ void daemon_report_price(struct daemon *daemon, struct status_builder *builder);
 int daemon_start_flood(struct daemon *daemon);
 void daemon_configure_flood(struct daemon *daemon);
 void daemon_configure_exact(struct daemon *daemon);
-/* As the libraries' callbacks. */
-void daemon_missed(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group,
-		   uint64_t start_ns, bool first);
+/* As the libraries' callback. */
 bool daemon_is_out(void *data, uint32_t pid, enum probe_group group);
+
+/* missed.c: what is not seen */
+void daemon_start_ledger(struct daemon *daemon);
+void daemon_tell_missed(struct daemon *daemon, uint64_t now_ns);
+/* What was missed of a process before the model knew it. */
+void daemon_lose_gaps(struct daemon *daemon, const struct core_process *process);
+/* As the libraries' callbacks. */
+void daemon_waits(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns);
+void daemon_waited(void *data, uint32_t pid, enum loss_reason gap, bool is_missed);
+void daemon_missing(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group,
+		    uint64_t since_ns);
+void daemon_seen(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group);
 
 /* sums.c: what frameworks' allocators say without events */
 void daemon_read_sums(struct daemon *daemon);

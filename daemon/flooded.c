@@ -1,4 +1,4 @@
-/* Flooded: tells the model who is left out because it called too often, and what links missed. */
+/* Flooded: who is left out because it called too often. */
 #include "core/base/log.h"
 #include "daemon/daemon_internal.h"
 
@@ -10,20 +10,22 @@ static const enum loss_reason left_out[PROBE_GROUPS] = {
 	[PROBE_HOT] = LOSS_LEFT_OUT_HOT,
 	[PROBE_REPORTS] = LOSS_TENSORS,
 };
-static const enum loss_reason missed[PROBE_GROUPS] = {
-	[PROBE_HOT] = LOSS_WINDOWS,
-	[PROBE_REPORTS] = LOSS_TENSORS,
-};
-
-static void on_out(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns,
-		   uint64_t end_ns, bool first)
+static void on_out(void *data, uint32_t pid, enum probe_group group, uint64_t since_ns, bool first)
 {
-	const struct daemon *daemon = data;
+	struct daemon *daemon = data;
 
 	/* It reports its hot calls itself: no more than their stacks are missing. */
 	if (group == PROBE_HOT && daemon->exact && exact_flooded(daemon->exact, pid, first))
-		return;
-	daemon_miss(data, pid, left_out[group], start_ns, end_ns, first);
+		ledger_drop(&daemon->ledger, pid, left_out[group], LEDGER_FLOOD);
+	else
+		ledger_open(&daemon->ledger, pid, left_out[group], LEDGER_FLOOD, since_ns);
+}
+
+static void on_in(void *data, uint32_t pid, enum probe_group group, uint64_t now_ns)
+{
+	struct daemon *daemon = data;
+
+	ledger_close(&daemon->ledger, pid, left_out[group], LEDGER_FLOOD, now_ns);
 }
 
 static void on_may(void *data, uint32_t pid, struct flood_may *ret)
@@ -55,33 +57,6 @@ static void on_counted(void *data, uint32_t pid, const struct probe_hits *grown)
 	price_counted(daemon->price, pid, grown);
 }
 
-/* Whoever has not initialized the driver by now made no hot call before. */
-static bool is_before_init(struct daemon *daemon, uint32_t pid)
-{
-	uint64_t now_ns = uv_hrtime();
-
-	if (core_has_used(daemon->core, pid) || intake_reach(daemon->turn.intake, now_ns) < now_ns)
-		return false;
-	return !core_has_used(daemon->core, pid);
-}
-
-void daemon_missed(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group,
-		   uint64_t start_ns, bool first)
-{
-	const struct daemon *daemon = data;
-
-	if (group == PROBE_HOT && pid && !libraries_is_hooked(daemon->libraries, pid) &&
-	    is_before_init(data, pid))
-		return;
-	/* Its probes come back before the library ends to report. */
-	if (group == PROBE_HOT && daemon->exact && exact_inside_since(daemon->exact, pid, start_ns))
-		return;
-	if (group == PROBE_REPORTS)
-		core_forget_blocks(daemon->core, pid);
-	daemon_miss(data, pid, group == PROBE_COLD ? gap : missed[group], start_ns, uv_hrtime(),
-		    first);
-}
-
 bool daemon_is_out(void *data, uint32_t pid, enum probe_group group)
 {
 	const struct daemon *daemon = data;
@@ -103,6 +78,7 @@ int daemon_start_flood(struct daemon *daemon)
 		.may = on_may,
 		.reports = on_reports,
 		.out = on_out,
+		.in = on_in,
 		.counted = on_counted,
 	};
 	struct flood_config config = flood_config(daemon);

@@ -53,23 +53,29 @@ static void on_cycle(void *data, uint32_t pid, enum price_part part,
 	struct daemon *daemon = data;
 	const struct core_process *process = core_process_by_pid(daemon->core, pid);
 	struct core_watch row;
-	struct core_loss loss = {
-		.start_ns = cycle->start_ns,
-		.end_ns = cycle->end_ns,
-		.reason = LOSS_WINDOWS,
-		.count = cycle->window,
-	};
 
 	if (!process)
 		return;
-	loss.process = process->id;
 	row = row_of_cycle(cycle, process->id, part);
 	store_add(daemon->store, &row);
-	core_lose(daemon->core, &loss);
-	if (part != PRICE_EXACT)
-		return;
-	loss.reason = LOSS_EXACT_WINDOWS;
-	core_lose(daemon->core, &loss);
+}
+
+static void on_parted(void *data, uint32_t pid, enum price_part part, uint64_t since_ns)
+{
+	struct daemon *daemon = data;
+
+	ledger_open(&daemon->ledger, pid, LOSS_WINDOWS, LEDGER_PRICE, since_ns);
+	if (part == PRICE_EXACT)
+		ledger_open(&daemon->ledger, pid, LOSS_EXACT_WINDOWS, LEDGER_PRICE, since_ns);
+}
+
+static void on_whole_again(void *data, uint32_t pid, enum price_part part, uint64_t now_ns)
+{
+	struct daemon *daemon = data;
+
+	ledger_close(&daemon->ledger, pid, LOSS_WINDOWS, LEDGER_PRICE, now_ns);
+	if (part == PRICE_EXACT)
+		ledger_close(&daemon->ledger, pid, LOSS_EXACT_WINDOWS, LEDGER_PRICE, now_ns);
 }
 
 /* Who may attach to it is its owner: for us too. */
@@ -183,6 +189,8 @@ int daemon_start_price(struct daemon *daemon)
 		.catch_up = on_catch_up,
 		.tier = on_tier,
 		.window = on_window,
+		.parted = on_parted,
+		.whole_again = on_whole_again,
 		.cycle = on_cycle,
 		.whole = on_whole,
 		.windows = on_windows,

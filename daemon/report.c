@@ -245,10 +245,10 @@ static void report_library(const struct library_copy *library, struct status_bui
 	}
 	if (copy_is_put_off(library)) {
 		copy_in_way(library, who);
-		status_text(builder, "libraries", path, true, "no probes yet. %s %s", who,
-			    library->error == -EBUSY ? "keeps the lock of its memory"
-						     : "has an inline hook, and this kernel cannot "
-						       "leave one process out");
+		status_text(builder, "libraries", path, true, "no probes yet. %s%s", who,
+			    library->error == -EBUSY
+				    ? ""
+				    : ", and this kernel cannot leave one process out");
 		return;
 	}
 	if (!library->probes) {

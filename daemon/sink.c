@@ -55,63 +55,6 @@ void daemon_user_named(void *data, uint32_t process, const char *name)
 	store_add_process_detail(daemon->store, process, &detail);
 }
 
-static void gap_lose(struct daemon *daemon, uint32_t process, const struct gap *gap)
-{
-	struct core_loss loss = {
-		.start_ns = gap->start_ns,
-		.end_ns = gap->end_ns,
-		.process = process,
-		.reason = gap->reason,
-		.count = gap->count,
-	};
-
-	core_lose(daemon->core, &loss);
-}
-
-static void gap_extend(struct daemon *daemon, const struct gap *gap)
-{
-	for (uint32_t i = 0; i < DAEMON_GAPS; i++) {
-		struct gap *known = &daemon->gap[i];
-
-		if (known->pid == gap->pid && known->reason == gap->reason &&
-		    known->start_ns == gap->start_ns)
-			known->end_ns = gap->end_ns;
-	}
-}
-
-static void gap_add(struct daemon *daemon, const struct gap *gap)
-{
-	const struct core_process *process = core_process_by_pid(daemon->core, gap->pid);
-
-	if (process || !gap->pid)
-		gap_lose(daemon, process ? process->id : 0, gap);
-	else if (gap->count)
-		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = *gap;
-	else
-		gap_extend(daemon, gap);
-}
-
-void daemon_gap(void *data, uint32_t pid, enum loss_reason gap, uint64_t start_ns, uint64_t end_ns)
-{
-	gap_add(data, &(struct gap){ pid, (uint8_t)gap, 1, start_ns, end_ns });
-}
-
-void daemon_miss(struct daemon *daemon, uint32_t pid, enum loss_reason reason, uint64_t start_ns,
-		 uint64_t end_ns, bool first)
-{
-	gap_add(daemon, &(struct gap){ pid, (uint8_t)reason, first, start_ns, end_ns });
-}
-
-static void sink_process_gaps(struct daemon *daemon, const struct core_process *process)
-{
-	for (uint32_t i = 0; i < DAEMON_GAPS; i++) {
-		if (daemon->gap[i].pid != process->pid)
-			continue;
-		gap_lose(daemon, process->id, &daemon->gap[i]);
-		daemon->gap[i].pid = 0;
-	}
-}
-
 /* What a process did before tracing started was not seen. */
 static void sink_process_past(struct daemon *daemon, const struct core_process *process)
 {
@@ -120,17 +63,17 @@ static void sink_process_past(struct daemon *daemon, const struct core_process *
 	 */
 	int64_t started_ns =
 		(int64_t)(process->started_ticks * NS_PER_TICK) - daemon->boot_offset_ns;
-	struct gap gap = {
-		.pid = process->pid,
-		.reason = LOSS_GAP,
-		.count = 1,
+	struct core_loss gap = {
 		.start_ns = started_ns > 0 ? (uint64_t)started_ns : 0,
 		.end_ns = daemon->watching_ns,
+		.process = process->id,
+		.reason = LOSS_GAP,
+		.count = 1,
 	};
 
 	/* It started within that tick; none calls a driver sooner than that. */
 	if (gap.start_ns + NS_PER_TICK <= gap.end_ns)
-		gap_lose(daemon, process->id, &gap);
+		core_lose(daemon->core, &gap);
 }
 
 static void sink_process(struct daemon *daemon, const struct core_process *process)
@@ -145,7 +88,7 @@ static void sink_process(struct daemon *daemon, const struct core_process *proce
 	maps_follow(daemon->maps, process->pid);
 	daemon_look_for_python(daemon, process->pid);
 	sink_process_detail(daemon, process);
-	sink_process_gaps(daemon, process);
+	daemon_lose_gaps(daemon, process);
 	/* Ids count up; a process is reported again when it runs another program. */
 	if (process->id < daemon->next_process)
 		return;

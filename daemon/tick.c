@@ -22,6 +22,7 @@ static void on_tick(uv_timer_t *timer)
 
 	if (!list_empty(&daemon->gone))
 		daemon_reach(daemon, uv_hrtime());
+	daemon_tell_missed(daemon, uv_hrtime());
 	daemon_checkpoint(daemon, uv_hrtime());
 	freed_tick(daemon->freed, uv_hrtime());
 	if (++daemon->ticks % TRIM_TICKS == 0)

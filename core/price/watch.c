@@ -354,6 +354,8 @@ static void watch_measure_from(struct watch *watch, uint32_t pairs, uint64_t ope
 	watch->lost_cycles = 1;
 	watch->switch_ns = watch->switch_calls = 0;
 	watch->last_ns = watch->ticked_ns;
+	if (!watch->parted_ns)
+		watch->parted_ns = watch->ticked_ns;
 	watch->share = 0.5;
 	watch->after = watch_random(watch) < 0.5;
 	watch->length_ns = 0;
@@ -370,7 +372,7 @@ static bool watch_is_known(const struct watch *watch, uint64_t now_ns)
 static void watch_resume(struct watch *watch, uint64_t now_ns)
 {
 	watch->on_ns = watch->all_ns = 0;
-	watch->last_ns = now_ns;
+	watch->last_ns = watch->parted_ns = now_ns;
 	watch->after = watch_random(watch) < 0.5;
 	watch_enter(watch, WATCH_GAP);
 	watch_judge(watch, now_ns);
@@ -515,6 +517,8 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
 		/* From the end of the last cycle to now nothing was watched. */
 		if (watch->phase == WATCH_WHOLE && watch->last_ns)
 			watch_note_cycle(watch, now_ns, false);
+		if (watch->phase == WATCH_WHOLE)
+			watch->parted_ns = 0;
 		return open;
 	}
 	if (watch->phase == WATCH_WHOLE)

@@ -58,6 +58,12 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open);
  * may; UINT64_MAX: the process is watched whole. */
 uint64_t watch_rests_until(const struct watch *watch);
 
+/* Since when it is not watched whole, 0: it is. */
+static inline uint64_t watch_parted_ns(const struct watch *watch)
+{
+	return watch->parted_ns;
+}
+
 /* The process ends: so does its cycle. */
 void watch_end(struct watch *watch, uint64_t now_ns);
 /* The cycle that ended since the last time. */

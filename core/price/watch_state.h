@@ -54,6 +54,7 @@ struct watch {
 	uint64_t seed;	    /* of its random times */
 	uint64_t since_ns;  /* start of the phase, 0: the links are not yet as it wants them */
 	uint64_t length_ns; /* of a gap or a window, at least */
+	uint64_t parted_ns; /* since then it is not watched whole, 0: it is */
 	uint64_t window_ns; /* of the last window */
 	uint64_t opened_ns; /* its start */
 	uint64_t window_hits;

@@ -178,8 +178,11 @@ static void flooder_tell(struct flood *flood, struct flooder *flooder, enum prob
 	if (out && was && flood->now_ns < flooder->told_ns + (uint64_t)TELL_NS)
 		return;
 	flooder->told_ns = flood->now_ns;
-	flood->callbacks.out(flood->data, flooder->pid, group, flooder->out_ns[group],
-			     flood->now_ns, !was);
+	if (out)
+		flood->callbacks.out(flood->data, flooder->pid, group, flooder->out_ns[group],
+				     !was);
+	else
+		flood->callbacks.in(flood->data, flooder->pid, group, flood->now_ns);
 }
 
 const char *flood_calls(const bool out[PROBE_GROUPS])

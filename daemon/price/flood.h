@@ -35,10 +35,12 @@ struct flood_callbacks {
 	void (*may)(void *data, uint32_t pid, struct flood_may *ret);
 	/* Its reports are watched again, or not from now on: they take this share of the time. */
 	void (*reports)(void *data, uint32_t pid, bool watched, double share);
-	/* A process is left out of a group, since and at least until then; `first`: it has not been
-	 * told yet. */
-	void (*out)(void *data, uint32_t pid, enum probe_group group, uint64_t start_ns,
-		    uint64_t end_ns, bool first);
+	/* A process is left out of a group since then, as is said `first`, and again every few
+	 * seconds. */
+	void (*out)(void *data, uint32_t pid, enum probe_group group, uint64_t since_ns,
+		    bool first);
+	/* No more. */
+	void (*in)(void *data, uint32_t pid, enum probe_group group, uint64_t now_ns);
 	/* What was counted of it since the last time, if anything was. */
 	void (*counted)(void *data, uint32_t pid, const struct probe_hits *grown);
 };

@@ -15,12 +15,14 @@ struct priced {
 	struct list link;
 	uint32_t pid;
 	struct watch watch;
-	uint64_t hot_ns; /* the last hot call */
-	bool exact;	 /* records of the exact tier come and go with the links */
-	bool recorded;	 /* they are always there, */
-	bool rest;	 /* CUPTI is to rest between windows: that is cheap enough */
-	bool offered;	 /* to report its hot calls itself, if its budget asks for windows */
-	double kept;	 /* and the library itself keeps this budget, 0: none */
+	uint64_t hot_ns;	/* the last hot call */
+	bool exact;		/* records of the exact tier come and go with the links */
+	bool recorded;		/* they are always there, */
+	uint64_t parted_ns;	/* since when it is told not to be watched whole, 0: it is not, */
+	enum price_part parted; /* by this */
+	bool rest;		/* CUPTI is to rest between windows: that is cheap enough */
+	bool offered;		/* to report its hot calls itself, if its budget asks for windows */
+	double kept;		/* and the library itself keeps this budget, 0: none */
 	/* What a hot call costs that our library in it reports, 0: it reports none; and a walk of
 	 * its stack there, 0: it walks none. */
 	uint64_t inside_ns, walk_ns;
@@ -57,9 +59,6 @@ struct price {
 /* price.c */
 struct priced *price_find(struct price *price, uint32_t pid);
 void price_run(struct price *price, uint64_t ms);
-void price_take_cycle(struct price *price, struct priced *priced);
-/* What the exact tier recorded outside of cycles. */
-void price_take_whole(struct price *price, struct priced *priced, bool recorded, uint64_t now_ns);
 /* The budget that somebody gave it, NULL: nobody did. A recording leaves that of the exact tier,
  * which somebody asked for. */
 const struct given_budget *priced_given(const struct priced *priced);
@@ -67,6 +66,12 @@ const struct given_budget *priced_given(const struct priced *priced);
 enum price_part priced_told_part(const struct priced *priced);
 
 /* told.c */
+/* Since when it is not watched whole, 0: it is. */
+void price_tell_parts(struct price *price, struct priced *priced, uint64_t since_ns,
+		      uint64_t now_ns);
+void price_take_cycle(struct price *price, struct priced *priced);
+/* What the exact tier recorded outside of cycles. */
+void price_take_whole(struct price *price, struct priced *priced, bool recorded, uint64_t now_ns);
 /* Nothing is known of this part any more. */
 void price_report_nothing(struct price *price, const struct priced *priced, enum price_part part);
 void price_report(struct price *price, struct priced *priced, uint64_t now_ns);

@@ -61,29 +61,6 @@ static struct priced *price_add(struct price *price, uint32_t pid)
 	return priced;
 }
 
-static enum price_part priced_part(const struct priced *priced)
-{
-	return priced->exact ? PRICE_EXACT : PRICE_PROBES;
-}
-
-void price_take_cycle(struct price *price, struct priced *priced)
-{
-	struct watch_cycle cycle;
-
-	if (!watch_take_cycle(&priced->watch, &cycle))
-		return;
-	tally_cycle(&priced->tally, &cycle);
-	price->callbacks.cycle(price->data, priced->pid, priced_part(priced), &cycle);
-}
-
-void price_take_whole(struct price *price, struct priced *priced, bool recorded, uint64_t now_ns)
-{
-	uint64_t hits = tally_take(&priced->tally, now_ns);
-
-	if (recorded && hits)
-		price->callbacks.whole(price->data, priced->pid, now_ns, hits);
-}
-
 static void price_remove(struct price *price, struct priced *priced)
 {
 	map_remove(&price->by_pid, (struct map_key){ priced->pid, 0 });
@@ -170,6 +147,7 @@ void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns)
 		return;
 	watch_end(&priced->watch, time_ns);
 	price_take_cycle(price, priced);
+	price_tell_parts(price, priced, 0, time_ns);
 	price_remove(price, priced);
 }
 
@@ -231,6 +209,7 @@ static void price_restart(struct price *price, struct priced *priced, const stru
 
 	watch_end(&priced->watch, now_ns);
 	price_take_cycle(price, priced);
+	price_tell_parts(price, priced, 0, now_ns);
 	price_report_nothing(price, priced, priced_told_part(priced));
 	priced->exact = tier->windows;
 	priced->recorded = tier->recording && !tier->windows;
@@ -430,6 +409,7 @@ static void price_tick_process(struct price *price, struct priced *priced, uint6
 	else
 		price_shut(price, priced, &tier, now_ns);
 	price_take_cycle(price, priced);
+	price_tell_parts(price, priced, watch_parted_ns(&priced->watch), now_ns);
 	price_offer(price, priced);
 	/* What changes a row wakes a disk: not at every tick. */
 	if (whole && (priced->watch.phase != WATCH_WHOLE ||

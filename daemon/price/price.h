@@ -56,8 +56,10 @@ struct price_callbacks {
 	void (*tier)(void *data, uint32_t pid, struct price_tier *ret);
 	/* Has it record the process from now on, or not after `at_ns`; repeated until it is so. */
 	void (*window)(void *data, uint32_t pid, enum ts_window_how how, uint64_t at_ns);
-	/* Hot calls of the process were not watched from `start_ns`, and the cycle of windows that
-	 * goes on since then has come to `end_ns`. */
+	/* Its hot calls are watched in part only since then; and all of them from now on. */
+	void (*parted)(void *data, uint32_t pid, enum price_part part, uint64_t since_ns);
+	void (*whole_again)(void *data, uint32_t pid, enum price_part part, uint64_t now_ns);
+	/* A cycle of windows, or a part of one that goes on, has come to its end. */
 	void (*cycle)(void *data, uint32_t pid, enum price_part part,
 		      const struct watch_cycle *cycle);
 	/* The exact tier recorded all of these hot calls lately, outside of cycles. */

@@ -120,3 +120,41 @@ void price_each(struct price *price,
 		each(data, priced->pid, &told);
 	}
 }
+
+static enum price_part priced_part(const struct priced *priced)
+{
+	return priced->exact ? PRICE_EXACT : PRICE_PROBES;
+}
+
+void price_tell_parts(struct price *price, struct priced *priced, uint64_t since_ns,
+		      uint64_t now_ns)
+{
+	const struct price_callbacks *callbacks = &price->callbacks;
+
+	if (since_ns == priced->parted_ns)
+		return;
+	if (priced->parted_ns)
+		callbacks->whole_again(price->data, priced->pid, priced->parted, now_ns);
+	priced->parted_ns = since_ns;
+	priced->parted = priced_part(priced);
+	if (since_ns)
+		callbacks->parted(price->data, priced->pid, priced->parted, since_ns);
+}
+
+void price_take_cycle(struct price *price, struct priced *priced)
+{
+	struct watch_cycle cycle;
+
+	if (!watch_take_cycle(&priced->watch, &cycle))
+		return;
+	tally_cycle(&priced->tally, &cycle);
+	price->callbacks.cycle(price->data, priced->pid, priced_part(priced), &cycle);
+}
+
+void price_take_whole(struct price *price, struct priced *priced, bool recorded, uint64_t now_ns)
+{
+	uint64_t hits = tally_take(&priced->tally, now_ns);
+
+	if (recorded && hits)
+		price->callbacks.whole(price->data, priced->pid, now_ns, hits);
+}

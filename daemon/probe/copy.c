@@ -36,12 +36,6 @@ void copy_free_dropped(struct library_copy *library)
 		copy_free(library);
 }
 
-void copy_drop(struct library_copy *library)
-{
-	library->dropped = true;
-	copy_free_dropped(library);
-}
-
 bool copy_is_put_off(const struct library_copy *library)
 {
 	return (library->error == -EBUSY || library->error == -ETXTBSY) && !library->probes;
@@ -49,7 +43,14 @@ bool copy_is_put_off(const struct library_copy *library)
 
 void copy_in_way(const struct library_copy *library, char ret[COPY_WHO])
 {
-	snprintf(ret, COPY_WHO, library->in_way ? "Process %u" : "A process", library->in_way);
+	const char *what = library->error == -EBUSY ? "keeps the lock of its memory"
+			   : library->in_way	    ? "has an inline hook"
+						    : "may have an inline hook";
+
+	if (library->in_way)
+		snprintf(ret, COPY_WHO, "Process %u %s", library->in_way, what);
+	else
+		snprintf(ret, COPY_WHO, "A process %s", what);
 }
 
 static void copy_log_in_way(struct library_copy *library)
@@ -62,19 +63,16 @@ static void copy_log_in_way(struct library_copy *library)
 	library->told = true;
 	copy_in_way(library, who);
 	if (library->probes)
-		log_warning(
-			"%s has an inline hook in '%s', over which a probe would crash it: it is "
-			"not watched, and the others have links of their own",
-			who, library->path);
+		log_warning("%s in '%s', over which a probe would crash it: it is not watched, and "
+			    "the others have links of their own",
+			    who, library->path);
 	else if (library->error == -ETXTBSY)
-		log_warning("%s has an inline hook in '%s', over which a probe would crash it, and "
-			    "this kernel cannot leave one process out: probes come when it has "
-			    "ended",
+		log_warning("%s in '%s', over which a probe would crash it, and this kernel cannot "
+			    "leave one process out: probes come when it has ended",
 			    who, library->path);
 	else
-		log_warning("%s maps '%s' and keeps the lock of its memory: probes on it now could "
-			    "let no process of this host fork. They come when it has let go, or "
-			    "ended",
+		log_warning("%s, and maps '%s': probes on it now could let no process of this host "
+			    "fork. They come when it has let go, or ended",
 			    who, library->path);
 }
 
@@ -117,16 +115,52 @@ static void copy_log(struct library_copy *library)
 		copy_log_in_way(library);
 }
 
+bool copy_is_blind(const struct library_copy *library)
+{
+	return !library->busy && !library->probes && library->error < 0 &&
+	       library->error != -ENOENT && library->error != -EBADMSG;
+}
+
+static void copy_say_who_waits(struct library_copy *library)
+{
+	for (uint32_t i = 0; !library->waiting && i < library->waiters; i++)
+		library->copies->waits(library, library->waiter[i].pid,
+				       library->waiter[i].since_ns);
+	library->waiting = true;
+}
+
+static void waiter_end(struct library_copy *library, uint32_t i, bool missed)
+{
+	if (library->waiting)
+		library->copies->waited(library, library->waiter[i].pid, missed);
+	library->waiter[i] = library->waiter[--library->waiters];
+}
+
+void copy_drop(struct library_copy *library)
+{
+	while (library->waiters)
+		waiter_end(library, library->waiters - 1, true);
+	library->dropped = true;
+	copy_free_dropped(library);
+}
+
 void copy_tell_gaps(struct library_copy *library)
 {
-	struct copies *copies = library->copies;
-	uint64_t now_ns = uv_hrtime();
-
-	if (copy_is_put_off(library))
+	if (copy_is_blind(library)) {
+		copy_say_who_waits(library);
 		return;
-	for (uint32_t i = 0; i < library->waiters && library->probes; i++)
-		copies->gap(library, library->waiter[i].pid, library->waiter[i].since_ns, now_ns);
-	library->waiters = 0;
+	}
+	while (library->waiters)
+		waiter_end(library, library->waiters - 1, library->probes);
+}
+
+void copy_wait_no_longer(struct library_copy *library, uint32_t pid)
+{
+	for (uint32_t i = 0; i < library->waiters; i++)
+		if (library->waiter[i].pid == pid) {
+			waiter_end(library, i, true);
+			return;
+		}
 }
 
 static void on_read(uv_work_t *work)
@@ -170,8 +204,10 @@ static void on_read_done(uv_work_t *work, int status)
 	struct library_copy *library = work->data;
 	struct linker *linker = library->copies->linker;
 
-	if (library->error == 0)
+	if (library->error == 0) {
+		copy_say_who_waits(library);
 		library->error = linker_add(linker, &library->linking, on_put_on, on_attached);
+	}
 	if (library->error < 0)
 		on_attached(&library->linking);
 }
@@ -194,10 +230,15 @@ void copy_attach(struct library_copy *library)
 /* Beyond the bound the last one stands for all others. */
 void copy_wait(struct library_copy *library, uint32_t pid, uint64_t now_ns)
 {
-	if (library->waiters == LIBRARY_WAITERS)
-		library->waiter[LIBRARY_WAITERS - 1].pid = 0;
-	else
-		library->waiter[library->waiters++] = (struct library_waiter){ pid, now_ns };
+	if (library->waiters == LIBRARY_WAITERS) {
+		if (!library->waiter[LIBRARY_WAITERS - 1].pid)
+			return;
+		waiter_end(library, LIBRARY_WAITERS - 1, true);
+		pid = 0;
+	}
+	library->waiter[library->waiters++] = (struct library_waiter){ pid, now_ns };
+	if (library->waiting)
+		library->copies->waits(library, pid, now_ns);
 }
 
 void copy_try_again(struct library_copy *library, int fd)

@@ -18,7 +18,7 @@
 
 #define COPY_RETRY_NS	((uint64_t)NS_PER_S) /* after it was put off */
 #define LIBRARY_WAITERS 64
-#define COPY_WHO	32
+#define COPY_WHO	64
 
 struct library_copy;
 struct library_row;
@@ -32,9 +32,10 @@ struct copies {
 	struct remover *remover;
 	bool going; /* by threads, else at once */
 	bool closing;
-	/* What the process called between was not seen; pid 0: of several processes. */
-	void (*gap)(const struct library_copy *library, uint32_t pid, uint64_t start_ns,
-		    uint64_t end_ns);
+	/* What a process calls is not seen since then (pid 0: of several), and now it is; or it
+	 * made no such calls. */
+	void (*waits)(const struct library_copy *library, uint32_t pid, uint64_t since_ns);
+	void (*waited)(const struct library_copy *library, uint32_t pid, bool missed);
 	/* One was put off: to be attached again at its `retry_ns`. */
 	void (*put_off)(struct copies *copies);
 };
@@ -65,7 +66,8 @@ struct library_copy {
 	struct probe_library *fresh;
 	uv_work_t work;
 	struct linking linking;
-	/* Who maps it and waits for the probes. */
+	/* Who maps it and waits for the probes, and is said to: it is a library that has some. */
+	bool waiting;
 	uint32_t waiters;
 	struct library_waiter {
 		uint32_t pid;
@@ -85,14 +87,17 @@ void copy_attach(struct library_copy *library);
 /* A process that maps it holds the lock on its own memory (held.h), or has an inline hook where no
  * link can go round it (hooked.h): it is tried again. */
 bool copy_is_put_off(const struct library_copy *library);
-/* As the start of a sentence, who was in the way. */
+/* As the start of a sentence, who was in the way, and how. */
 void copy_in_way(const struct library_copy *library, char ret[COPY_WHO]);
+/* No probes are on it, though they should be. */
+bool copy_is_blind(const struct library_copy *library);
 /* Whoever maps it now has a name for it (broker.h), which it had lost. */
 void copy_try_again(struct library_copy *library, int fd);
 
 /* A process maps it, and waits for its probes. */
 void copy_wait(struct library_copy *library, uint32_t pid, uint64_t now_ns);
-/* Those have made calls that were not seen. */
+void copy_wait_no_longer(struct library_copy *library, uint32_t pid);
+/* Those have them now, or cannot have them. */
 void copy_tell_gaps(struct library_copy *library);
 
 CLEANUP_DEFINE(struct library_copy, copy_free)

@@ -52,14 +52,27 @@ static enum loss_reason gap_of(const struct library_copy *library)
 	return library->row ? library->row->gap : LOSS_GAP;
 }
 
-static void on_links_missed(struct links *links, uint32_t pid, uint64_t since_ns, bool first)
+static bool is_told(const struct library_copy *library, enum probe_group group)
+{
+	return !library->copies->closing && library_has_group(library->row, group);
+}
+
+static void on_links_missing(struct links *links, uint32_t pid, uint64_t since_ns)
 {
 	const struct library_copy *library = library_of_links(links);
 	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
 
-	if (!library->copies->closing && library_has_group(library->row, links->group))
-		callbacks->missed(callbacks->data, pid, gap_of(library), links->group, since_ns,
-				  first);
+	if (is_told(library, links->group))
+		callbacks->missing(callbacks->data, pid, gap_of(library), links->group, since_ns);
+}
+
+static void on_links_seen(struct links *links, uint32_t pid)
+{
+	const struct library_copy *library = library_of_links(links);
+	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
+
+	if (is_told(library, links->group))
+		callbacks->seen(callbacks->data, pid, gap_of(library), links->group);
 }
 
 static uint64_t libraries_wait_ns(const struct libraries *libraries, uint64_t now_ns)
@@ -115,16 +128,25 @@ static void on_links_stirred(struct links *links)
 
 static const struct links_callbacks links_callbacks = {
 	.idle = on_links_idle,
-	.missed = on_links_missed,
+	.missing = on_links_missing,
+	.seen = on_links_seen,
 	.stirred = on_links_stirred,
 };
 
-static void on_gap(const struct library_copy *library, uint32_t pid, uint64_t start_ns,
-		   uint64_t end_ns)
+static void on_waits(const struct library_copy *library, uint32_t pid, uint64_t since_ns)
 {
 	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
 
-	callbacks->gap(callbacks->data, pid, gap_of(library), start_ns, end_ns);
+	if (!library->copies->closing)
+		callbacks->waits(callbacks->data, pid, gap_of(library), since_ns);
+}
+
+static void on_waited(const struct library_copy *library, uint32_t pid, bool missed)
+{
+	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
+
+	if (!library->copies->closing)
+		callbacks->waited(callbacks->data, pid, gap_of(library), missed);
 }
 
 static void on_put_off(struct copies *copies)
@@ -154,7 +176,8 @@ int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_c
 	}
 	libraries->copies.loop = loop;
 	libraries->copies.probe = probe;
-	libraries->copies.gap = on_gap;
+	libraries->copies.waits = on_waits;
+	libraries->copies.waited = on_waited;
 	libraries->copies.put_off = on_put_off;
 	uv_timer_init(loop, &libraries->timer);
 	libraries->timer.data = libraries;
@@ -337,7 +360,7 @@ static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t fo
 	if (library) {
 		library->mapped = true;
 		copy_try_again(library, file->fd);
-		if (library->busy || copy_is_put_off(library))
+		if (library->busy || copy_is_blind(library))
 			copy_wait(library, pid, now_ns);
 		return library_add_process(library, pid, forked_ns);
 	}
@@ -367,22 +390,27 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_
 
 void libraries_process_gone(struct libraries *libraries, uint32_t pid)
 {
-	for (uint32_t i = 0; i < libraries->count; i++)
+	for (uint32_t i = 0; i < libraries->count; i++) {
+		copy_wait_no_longer(libraries->library[i], pid);
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
 			links_remove(&libraries->library[i]->links[group], pid);
+	}
 }
 
 /* One that was so short that it has ended before it was known to map a library. */
 static void libraries_tell_short(struct libraries *libraries, uint32_t pid, uint64_t start_ns)
 {
+	const struct libraries_callbacks *callbacks = &libraries->callbacks;
+
 	for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
 		bool missed = false;
 
 		for (uint32_t i = 0; i < libraries->count; i++)
 			missed |= links_are_single(&libraries->library[i]->links[group]);
-		if (missed)
-			libraries->callbacks.missed(libraries->callbacks.data, pid, LOSS_GAP, group,
-						    start_ns, true);
+		if (!missed)
+			continue;
+		callbacks->missing(callbacks->data, pid, LOSS_GAP, group, start_ns);
+		callbacks->seen(callbacks->data, pid, LOSS_GAP, group);
 	}
 }
 

@@ -31,14 +31,14 @@ enum hot_state {
 };
 
 struct libraries_callbacks {
-	/* What the process called between of a library was not seen, which is a `gap` of it; pid 0:
-	 * of several processes. */
-	void (*gap)(void *data, uint32_t pid, enum loss_reason gap, uint64_t start_ns,
-		    uint64_t end_ns);
-	/* What it called of a group of functions since then was not seen, until now; `first`: that
-	 * has not been told. pid 0: of all processes. */
-	void (*missed)(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group,
-		       uint64_t start_ns, bool first);
+	/* What a process (0: several) calls of a library is not seen since then, which is a `gap`
+	 * of it; and then it is. `missed` false: it turns out that it made no such calls. */
+	void (*waits)(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns);
+	void (*waited)(void *data, uint32_t pid, enum loss_reason gap, bool missed);
+	/* The same of one group of functions, for single processes (0: all) of those who map it. */
+	void (*missing)(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group,
+			uint64_t since_ns);
+	void (*seen)(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group);
 	/* Whether a process that now maps a copy is left out of a group. */
 	bool (*is_out)(void *data, uint32_t pid, enum probe_group group);
 	void *data;

@@ -9,30 +9,12 @@
 #include "core/base/log.h"
 #include "core/base/time.h"
 #include "daemon/probe/linker.h"
+#include "daemon/probe/member.h"
 #include "daemon/probe/owned.h"
 #include "daemon/proc/procfs.h"
 
 #define WHOLE_AGAIN_NS (10 * NS_PER_S)
 #define TRIES_TOLD     2 /* failures to log */
-#define LOOK_NS	       NS_PER_S
-#define CLOSING_NS     (25 * NS_PER_MS) /* until a link that is being closed is looked at again */
-
-struct member {
-	struct list link;
-	uint32_t pid;
-	bool open, whole; /* as wanted, while it is not left out */
-	bool out;
-	struct owned_link *own;	    /* NULL: no link of its own */
-	struct owned_link *closing; /* the last one, until it is off */
-	uint64_t
-		unseen_ns; /* since then it should be watched and is not, 0: it is, or should not */
-	bool told;
-	bool doubt;    /* that since a try that failed, perhaps as it has ended */
-	bool outdated; /* a link that is being made now is to a program that it runs no more */
-	bool hooked;   /* so the last try failed */
-	uint32_t failures;
-	uint64_t retry_ns; /* not before that */
-};
 
 struct links_order {
 	struct probe_link_for to;
@@ -49,16 +31,6 @@ struct links_work {
 
 static void links_reconcile(struct links *links);
 
-static struct member *member_find(const struct links *links, uint32_t pid)
-{
-	return map_get(&links->by_pid, (struct map_key){ pid, 0 });
-}
-
-static bool member_is_open(const struct member *member)
-{
-	return member->open && !member->out;
-}
-
 static void member_close(struct links *links, struct member *member)
 {
 	if (!member->own)
@@ -67,11 +39,20 @@ static void member_close(struct links *links, struct member *member)
 	member->closing = owned_close(links->remover, TAKE(member->own));
 }
 
-/* What it has missed is told, if there was anything that it should not have. */
+static void member_unseen(struct links *links, struct member *member, uint64_t since_ns)
+{
+	if (!member->told)
+		links->callbacks->missing(links, member->pid, since_ns);
+	member->unseen_ns = since_ns;
+	member->told = true;
+}
+
 static void member_seen(struct links *links, struct member *member)
 {
-	if (member->unseen_ns)
-		links->callbacks->missed(links, member->pid, member->unseen_ns, !member->told);
+	if (member->unseen_ns) {
+		member_unseen(links, member, member->unseen_ns);
+		links->callbacks->seen(links, member->pid);
+	}
 	member->unseen_ns = 0;
 	member->told = member->doubt = false;
 	member->failures = 0;
@@ -115,6 +96,8 @@ void links_release(struct links *links, struct remover *remover)
 	list_for_each(member, &links->members, link)
 		member_free(links, member);
 	map_clear(&links->by_pid);
+	if (links->off_ns)
+		links->callbacks->seen(links, 0);
 	owned_drop(links->remover, TAKE(links->wide));
 	links->closing = owned_unref(links->closing);
 }
@@ -151,7 +134,7 @@ static void links_go_single(struct links *links)
 	links->looked_ns = uv_hrtime();
 	list_for_each(member, &links->members, link)
 		if (member_is_open(member) && !member->own && !member->unseen_ns)
-			member->unseen_ns = uv_hrtime();
+			member_unseen(links, member, uv_hrtime());
 	links_close_wide(links);
 }
 
@@ -181,14 +164,14 @@ static void links_go_wide(struct links *links, struct owned_link *wide)
 static void links_go_on(struct links *links, struct owned_link *wide)
 {
 	links->wide = wide;
-	links->callbacks->missed(links, 0, links->off_ns, false);
+	links->callbacks->seen(links, 0);
 	links->off_ns = 0;
 }
 
 static void links_go_off(struct links *links)
 {
 	links->off_ns = uv_hrtime();
-	links->callbacks->missed(links, 0, links->off_ns, true);
+	links->callbacks->missing(links, 0, links->off_ns);
 	links_close_wide(links);
 }
 
@@ -225,13 +208,12 @@ static void member_failed(struct links *links, struct member *member, int error)
 	/* One that has just ended is still a member for a moment. */
 	if (member->failures < 2)
 		return;
-	links->callbacks->missed(links, member->pid, member->unseen_ns, !member->told);
-	member->told = true;
+	member_unseen(links, member, member->unseen_ns);
 }
 
 static void links_made(struct links *links, struct links_order *order)
 {
-	struct member *member = order->to.pid ? member_find(links, order->to.pid) : NULL;
+	struct member *member = order->to.pid ? member_find(&links->by_pid, order->to.pid) : NULL;
 	struct owned_link *made = TAKE(order->made);
 
 	if (order->error < 0) {
@@ -403,12 +385,12 @@ static void links_reconcile(struct links *links)
 
 int links_add(struct links *links, uint32_t pid, bool out, uint64_t from_ns)
 {
-	struct member *member = member_find(links, pid);
+	struct member *member = member_find(&links->by_pid, pid);
 
 	if (member) {
 		member->retry_ns = 0;
 		if (links->single && member_is_open(member) && !member->own && !member->unseen_ns)
-			member->unseen_ns = uv_hrtime();
+			member_unseen(links, member, uv_hrtime());
 		return 0;
 	}
 	member = calloc(1, sizeof(*member));
@@ -420,7 +402,8 @@ int links_add(struct links *links, uint32_t pid, bool out, uint64_t from_ns)
 	member->open = member->whole = true;
 	member->out = out;
 	member->retry_ns = from_ns;
-	member->unseen_ns = links->single && !out ? uv_hrtime() : 0;
+	if (links->single && !out)
+		member_unseen(links, member, uv_hrtime());
 	list_append(&links->members, &member->link);
 	links_reconcile(links);
 	return 0;
@@ -428,7 +411,7 @@ int links_add(struct links *links, uint32_t pid, bool out, uint64_t from_ns)
 
 void links_remove(struct links *links, uint32_t pid)
 {
-	struct member *member = member_find(links, pid);
+	struct member *member = member_find(&links->by_pid, pid);
 
 	if (!member)
 		return;
@@ -438,7 +421,7 @@ void links_remove(struct links *links, uint32_t pid)
 
 void links_renew(struct links *links, uint32_t pid)
 {
-	struct member *member = member_find(links, pid);
+	struct member *member = member_find(&links->by_pid, pid);
 
 	if (!member || (!links->single && !links->busy))
 		return;
@@ -446,16 +429,6 @@ void links_renew(struct links *links, uint32_t pid)
 	member->outdated = links->busy;
 	member_close(links, member);
 	links_reconcile(links);
-}
-
-bool links_are_single(const struct links *links)
-{
-	return links->single;
-}
-
-bool links_has(const struct links *links, uint32_t pid)
-{
-	return member_find(links, pid);
 }
 
 /* What it makes now, nobody expects to see. */
@@ -468,7 +441,7 @@ static void member_change(struct links *links, struct member *member)
 
 void links_watch(struct links *links, uint32_t pid, bool open, bool whole)
 {
-	struct member *member = member_find(links, pid);
+	struct member *member = member_find(&links->by_pid, pid);
 
 	if (!member || (member->open == open && member->whole == whole))
 		return;
@@ -479,44 +452,12 @@ void links_watch(struct links *links, uint32_t pid, bool open, bool whole)
 
 void links_leave_out(struct links *links, uint32_t pid, bool out)
 {
-	struct member *member = member_find(links, pid);
+	struct member *member = member_find(&links->by_pid, pid);
 
 	if (!member || member->out == out)
 		return;
 	member->out = out;
 	member_change(links, member);
-}
-
-enum links_state links_state(const struct links *links, uint32_t pid)
-{
-	const struct member *member = member_find(links, pid);
-
-	if (!links->single)
-		return links->off_ns ? LINKS_CLOSED : LINKS_OPEN;
-	if (!member)
-		return LINKS_CLOSED;
-	if (member->own)
-		return LINKS_OPEN;
-	if (owned_is_closing(member->closing))
-		return LINKS_CHANGING;
-	return member_is_open(member) && !member->failures ? LINKS_CHANGING : LINKS_CLOSED;
-}
-
-bool links_is_hooked(const struct links *links, uint32_t pid)
-{
-	const struct member *member = member_find(links, pid);
-
-	return member && member->hooked;
-}
-
-uint32_t links_hooked(const struct links *links)
-{
-	struct member *member;
-
-	list_for_each(member, &links->members, link)
-		if (member->hooked)
-			return member->pid;
-	return 0;
 }
 
 static bool links_all_whole(const struct links *links)
@@ -529,19 +470,17 @@ static bool links_all_whole(const struct links *links)
 	return true;
 }
 
-/* What is missed goes on. A link whose process has lost its first thread sees only what it happens
+/* A link whose process has lost its first thread sees only what it happens
  * to: from then on its calls count as missed. */
 static void links_look(struct links *links, uint64_t now_ns)
 {
 	struct member *member;
 	uint64_t before_ns = links->looked_ns;
 
-	if (!links->single || now_ns - before_ns < (uint64_t)LOOK_NS)
+	if (!links->single || now_ns - before_ns < (uint64_t)MEMBER_LOOK_NS)
 		return;
 	links->looked_ns = now_ns;
 	list_for_each(member, &links->members, link) {
-		if (member->told)
-			links->callbacks->missed(links, member->pid, member->unseen_ns, false);
 		if (!member->own || procfs_has_first_thread(member->pid))
 			continue;
 		member_close(links, member);
@@ -549,36 +488,6 @@ static void links_look(struct links *links, uint64_t now_ns)
 		member->doubt = true;
 		member_failed(links, member, -ESRCH);
 	}
-}
-
-static uint64_t member_wait_ns(const struct member *member, uint64_t now_ns)
-{
-	if (!member_is_open(member) || member->own)
-		return UINT64_MAX;
-	if (owned_is_closing(member->closing) || member->retry_ns <= now_ns)
-		return (uint64_t)CLOSING_NS;
-	return member->retry_ns - now_ns;
-}
-
-uint64_t links_wait_ns(const struct links *links, uint64_t now_ns)
-{
-	uint64_t wait_ns = LOOK_NS, ns;
-	struct member *member;
-
-	if (!links->library || links->busy || !(links->single || links->off_ns))
-		return UINT64_MAX;
-	if (!links->single)
-		return owned_is_closing(links->closing) ? (uint64_t)CLOSING_NS : wait_ns;
-	list_for_each(member, &links->members, link) {
-		ns = member_wait_ns(member, now_ns);
-		wait_ns = ns < wait_ns ? ns : wait_ns;
-	}
-	return wait_ns;
-}
-
-bool links_at_rest(const struct links *links)
-{
-	return list_empty(&links->members) && !links->single && !links->off_ns;
 }
 
 void links_tick(struct links *links, uint64_t now_ns)

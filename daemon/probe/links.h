@@ -34,9 +34,10 @@ enum links_state {
 struct links;
 struct links_callbacks {
 	void (*idle)(struct links *links); /* the linker is done with it */
-	/* The calls of a process (0: of all) were not seen since then, though they should have
-	 * been; `first`: it has not been told yet. */
-	void (*missed)(struct links *links, uint32_t pid, uint64_t since_ns, bool first);
+	/* The calls of a process (0: of all) are not seen since then, though they should be. */
+	void (*missing)(struct links *links, uint32_t pid, uint64_t since_ns);
+	/* Now they are, or it is gone. */
+	void (*seen)(struct links *links, uint32_t pid);
 	/* Ask links_wait_ns() again. */
 	void (*stirred)(struct links *links);
 };

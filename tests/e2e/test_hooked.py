@@ -23,8 +23,9 @@ class Case(tracesmith.Case):
     def launch(self):
         pass
 
-    def program(self):
-        process = subprocess.Popen([os.path.join(tracesmith.BUILD, "tests/e2e/e2e_hooks"), os.path.join(self.standing[0], "libcuda.so.1")],
+    def program(self, driver=None):
+        process = subprocess.Popen([os.path.join(tracesmith.BUILD, "tests/e2e/e2e_hooks"),
+                                    driver or os.path.join(self.standing[0], "libcuda.so.1")],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         self.assertEqual(process.stdout.readline(), "ready\n")

@@ -1,0 +1,110 @@
+"""Nothing is missing without a word: what is not watched is told at the moment of the question, and not only at its end."""
+import shutil
+import tempfile
+import time
+import unittest
+
+import tracesmith
+from test_hooked import Case
+from tracesmith import wait_for
+
+LAUNCH = "cuLaunchKernel"
+
+
+class Honest(Case):
+    """A program that says how many calls it has made, with the settings that users have."""
+    budget = "1%"
+    settings = tracesmith.Case.settings
+
+    def setUp(self):
+        super().setUp()
+        self.made = 0
+
+    def call(self, process, count):
+        self.say(process, "call", LAUNCH, count)
+        self.made += count
+
+    def assert_honest(self, process, *window):
+        """What it has made so far is told, within its bounds, or said not to be."""
+        made, answer = self.made, self.daemon.answer("apis", "--pid", process.pid, *window)
+        rows = [row for row in answer["rows"] if row["fn"] == LAUNCH]
+        told = rows[0]["calls"] + (rows[0]["plus_minus"] or 0) if rows else 0
+        if told < made:
+            self.assertTrue({"windows", "gap", "left-out-frequent", "ring-full"} & set(answer["loss"]),
+                            f"{told} of {made} calls, and {answer['loss']}")
+        return told
+
+    def test_a_gap_that_goes_on(self):
+        self.daemon.start()
+        process, missed = self.program(), 0
+        for turn in range(160):
+            self.call(process, 300)
+            time.sleep(0.05)
+            if turn % 10 == 9:
+                missed += self.assert_honest(process) < self.made
+        self.assertGreater(missed, 0, "it was never watched in windows")
+
+    def test_the_last_seconds(self):
+        self.daemon.start()
+        process = self.program()
+
+        def is_missed():
+            for _ in range(10):
+                self.call(process, 300)
+                time.sleep(0.05)
+            recent = self.daemon.answer("launches", "--pid", process.pid, "--since", "1s")
+            self.assertTrue(recent["rows"] or "windows" in recent["loss"], recent)
+            return not recent["rows"]
+        wait_for("it to be watched in windows", is_missed)
+
+    def test_a_pause_in_the_middle(self):
+        self.daemon.start()
+        for pause in (0.9, 1.1, 1.35):
+            self.made = 0
+            process = self.program()
+            for part in range(2):
+                for _ in range(20):
+                    self.call(process, 200)
+                    time.sleep(0.01)
+                if not part:
+                    time.sleep(pause)
+            self.assert_honest(process)
+            self.end(process)
+            wait_for("its end", lambda: self.daemon.ended(process.pid))
+            self.assert_honest(process)
+
+    def test_an_end_in_the_first_gap(self):
+        """Nothing was ever compared, so nothing is known of what was missed but that it was."""
+        self.daemon.start()
+        for _ in range(3):
+            self.made = 0
+            process = self.program()
+            for _ in range(30):
+                self.call(process, 400)
+                time.sleep(0.02)
+            self.end(process)
+            wait_for("its end", lambda: self.daemon.ended(process.pid))
+            self.assert_honest(process)
+
+    def test_while_probes_are_put_on(self):
+        """On a copy of the driver that came just now."""
+        self.daemon.start()
+        for _ in range(3):
+            directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+            self.addCleanup(shutil.rmtree, directory)
+            shutil.copy(tracesmith.library(), f"{directory}/{self.driver}")
+            self.made = 0
+            process = self.program(f"{directory}/{self.driver}")
+            for _ in range(30):
+                self.call(process, 40)
+                time.sleep(0.005)
+                if self.daemon.known(process.pid):
+                    self.assert_honest(process)
+            self.end(process)
+            wait_for("its end", lambda: not self.daemon.known(process.pid) or self.daemon.ended(process.pid))
+            if self.daemon.known(process.pid):
+                self.assert_honest(process)
+
+
+if __name__ == "__main__":
+    tracesmith.main()
