@@ -283,7 +283,7 @@ struct reading {
 	struct config *config;
 	const char *path;
 	FILE *file;
-	int line, faults;
+	int line, faults, error;       /* the last: of reading it */
 	bool indented;		       /* the line is */
 	const struct setting *setting; /* the last one */
 };
@@ -361,6 +361,8 @@ static char *config_read_line(char *line, int size, void *data)
 	struct reading *reading = data;
 	char *got = fgets(line, size, reading->file);
 
+	if (!got && ferror(reading->file))
+		reading->error = -errno;
 	reading->line++;
 	reading->indented = got && (*line == ' ' || *line == '\t');
 	if (!got || strchr(line, '\n') || feof(reading->file))
@@ -397,8 +399,9 @@ static int config_read_file(struct config *config, const char *path, bool may_mi
 	ini_max_line = LINE_MAX; /* not the default of 200: a list of paths is longer */
 	r = ini_parse_stream(config_read_line, &reading, config_line, &reading);
 	fclose(reading.file);
-	if (r < 0)
-		return log_error_errno(-ENOMEM, "Cannot read the settings file '%s'", path);
+	if (r < 0 || reading.error < 0)
+		return log_error_errno(r < 0 ? -ENOMEM : reading.error,
+				       "Cannot read the settings file '%s'", path);
 	if (r > 0) {
 		log_error("%s:%d: expected a [section] or setting = value", path, r);
 		return -EINVAL;

@@ -384,7 +384,7 @@ static int daemon_start(struct daemon *daemon)
 	r = daemon_lock(daemon);
 	if (r < 0)
 		return r;
-	r = daemon_follow_broker(daemon);
+	r = daemon_follow_others(daemon);
 	if (r < 0)
 		return r;
 	r = daemon_start_store(daemon);
@@ -492,9 +492,14 @@ static void daemon_part_closed(void *data)
 static void daemon_close_handles(struct daemon *daemon)
 {
 	uv_handle_t *handles[] = {
-		(uv_handle_t *)&daemon->on_terminate, (uv_handle_t *)&daemon->on_interrupt,
-		(uv_handle_t *)&daemon->on_hangup,    (uv_handle_t *)&daemon->tick,
-		(uv_handle_t *)&daemon->watchdog,     (uv_handle_t *)&daemon->broker_ends,
+		(uv_handle_t *)&daemon->on_terminate,
+		(uv_handle_t *)&daemon->on_interrupt,
+		(uv_handle_t *)&daemon->on_hangup,
+		(uv_handle_t *)&daemon->tick,
+		(uv_handle_t *)&daemon->watchdog,
+		(uv_handle_t *)&daemon->other_ends[DAEMON_BROKER],
+		(uv_handle_t *)&daemon->other_ends[DAEMON_ZYGOTE],
+		(uv_handle_t *)&daemon->other_ends[DAEMON_OPENER],
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(handles); i++)

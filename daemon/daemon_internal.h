@@ -33,7 +33,10 @@
 /* Of the processes that the zygote forks. */
 enum daemon_role { ROLE_QUERY, ROLE_HELPER, ROLE_ATTACH };
 
-#define DAEMON_GAPS    64
+#define DAEMON_GAPS 64
+/* Processes that the daemon cannot do without. */
+enum daemon_other { DAEMON_BROKER, DAEMON_ZYGOTE, DAEMON_OPENER, DAEMON_OTHERS };
+
 #define DAEMON_REFUSED 16 /* users whose refused copies are shown */
 
 /* What was not seen of a process that the model does not know yet. */
@@ -139,7 +142,7 @@ struct daemon {
 	int lock;	       /* the state directory */
 	int zygote;	       /* daemon/helper/spawn.h */
 	struct broker *broker;
-	uv_poll_t broker_ends;
+	uv_poll_t other_ends[DAEMON_OTHERS];
 	bool failed;		 /* it cannot go on */
 	uint64_t stacks_unnamed; /* stacks that found the symbolizer's queue full */
 	uint64_t stacks_unlined; /* or that of the lines */
@@ -152,8 +155,8 @@ struct daemon {
 
 /* brokered.c */
 int daemon_start_broker(struct daemon *daemon);
-/* When the loop is there: its end is the daemon's. */
-int daemon_follow_broker(struct daemon *daemon);
+/* When the loop is there: the end of any of them is the daemon's. */
+int daemon_follow_others(struct daemon *daemon);
 
 /* confined.c: when the broker has started, and before the zygote and any thread. */
 int daemon_confine(void);

@@ -131,6 +131,9 @@ static char *read_line(char *line, int size, void *data)
 	struct reading *reading = data;
 	char *got = fgets(line, size, reading->file);
 
+	if (!got && ferror(reading->file))
+		reading->error = why_fail(reading->why, -errno, "Cannot read the settings: %s",
+					  strerror(errno));
 	reading->line++;
 	if (!got || strchr(line, '\n') || feof(reading->file))
 		return got;

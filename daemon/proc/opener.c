@@ -42,6 +42,7 @@ struct answer {
 static enum opener_asker asker; /* in the opener */
 static int opener = -1;		/* the socket */
 static uint64_t asked;
+static bool needed; /* by a helper: what it does without it would be half done */
 
 static const uint64_t tracing =
 	RIGHT(CAP_SYS_PTRACE) | RIGHT(CAP_DAC_READ_SEARCH) | RIGHT(CAP_CHECKPOINT_RESTORE);
@@ -167,12 +168,18 @@ int opener_start(enum opener_asker whose, int kept)
 		close(pair[0]);
 		return -errno;
 	}
+	needed = whose == OPENER_OF_HELPER;
 	if (whose == OPENER_OF_LOOP)
 		setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO,
 			   &(struct timeval){ .tv_sec = PATIENCE_S }, sizeof(struct timeval));
 	closep(&opener);
 	opener = pair[0];
 	return 0;
+}
+
+int opener_life(void)
+{
+	return opener;
 }
 
 /* The answer to this request. */
@@ -217,9 +224,11 @@ static int exchange(const struct opener_request *request, struct answer *answer,
 	}
 	message.number = ++asked;
 	n = spawn_send(opener, &message, size, &request->file, request->kind == OPENER_FILE);
+	r = n < 0 ? (int)n : receive(answer, fd, &fds);
+	if (r == -EPIPE && needed)
+		_exit(EXIT_FAILURE);
 	if (n < 0)
-		return (int)n;
-	r = receive(answer, fd, &fds);
+		return r;
 	*ret_fd = fds ? fd[0] : -1;
 	while (fds > 1)
 		close(fd[--fds]);

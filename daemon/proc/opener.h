@@ -51,6 +51,8 @@ enum opener_asker {
  * thread. `kept` is a descriptor that it keeps, or -1: so its other end tells when both are gone.
  */
 int opener_start(enum opener_asker asker, int kept);
+/* Its socket, whose other end is the opener's. */
+int opener_life(void);
 
 /* A descriptor, or of OPENER_OWNER 0 and *ret_number. -EACCES: it refuses; -EPIPE: it is gone;
  * -ETIMEDOUT: it does not answer, for the loop. */

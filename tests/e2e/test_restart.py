@@ -16,6 +16,7 @@ import tracesmith
 from tracesmith import run, wait_for, workload
 
 KILLS = int(os.environ.get("TS_KILLS", 6))  # tests/soak/kills has more
+PARTS_S = float(os.environ.get("TS_PARTS_S", 5))
 KILLS_S = float(os.environ.get("TS_KILLS_S", "inf"))
 BPFTOOL = shutil.which("bpftool", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
@@ -161,9 +162,15 @@ def comm(pid):
     return None if state.rpartition(")")[2].split()[0] == "Z" else state[state.index("(") + 1:state.rindex(")")]
 
 
-def broker(daemon):
-    with open(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children", encoding="ascii") as file:
-        return next(pid for pid in map(int, file.read().split()) if comm(pid) == "ts-broker")
+def children_of(pid):
+    try:
+        return [int(each) for each in read(f"/proc/{pid}/task/{pid}/children").split()]
+    except OSError:
+        return []
+
+
+def child(daemon, name):
+    return next(pid for pid in children_of(daemon.process.pid) if comm(pid) == name)
 
 
 def links(pid):
@@ -245,19 +252,43 @@ class Broker(unittest.TestCase):
         self.addCleanup(self.daemon.close)
 
     def test_without_it_the_daemon_ends_and_says_why(self):
-        os.kill(broker(self.daemon), signal.SIGKILL)
-        self.assertEqual(self.daemon.process.wait(tracesmith.DEADLINE), 1)
-        said = [line for line in self.daemon.log().splitlines() if "The broker process" in line]
-        self.assertEqual(len(said), 1, self.daemon.log())
-        self.daemon.start()
-        self.daemon.query("kernels")
+        """Nor without the others whose work nobody else does."""
+        for name in "ts-broker", "ts-zygote", "ts-opener":
+            os.kill(child(self.daemon, name), signal.SIGKILL)
+            self.assertEqual(self.daemon.process.wait(tracesmith.DEADLINE), 1)
+            said = [line for line in self.daemon.log().splitlines() if f"({name}) has ended" in line]
+            self.assertEqual(len(said), 1, self.daemon.log())
+            self.daemon.start()
+            self.daemon.query("kernels")
+
+    def test_others_are_started_again(self):
+        """Those beside the zygote, which are killed whenever they are found."""
+        process = workload("loop", "--seconds", "600", "--pace-ms", "5")
+        self.addCleanup(lambda: (process.kill(), process.communicate()))
+        wait_for("its calls", lambda: self.daemon.known(process.pid))
+        killed, until = set(), time.monotonic() + PARTS_S
+        while time.monotonic() < until or killed < {"ts-helper", "ts-opener"}:
+            self.assertLess(time.monotonic(), until + tracesmith.DEADLINE, killed)
+            with subprocess.Popen([os.path.join(tracesmith.BUILD, "tsctl"), "stack", str(process.pid)], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)):
+                time.sleep(random.uniform(0, 0.03))
+                for pid in children_of(child(self.daemon, "ts-zygote")):
+                    for each in [pid, *children_of(pid)]:
+                        if random.random() < 0.5:
+                            killed.add(comm(each))
+                            with contextlib.suppress(ProcessLookupError):
+                                os.kill(each, signal.SIGKILL)
+        self.assertIsNone(self.daemon.process.poll(), self.daemon.log())
+        before = self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"]
+        wait_for("more calls", lambda: self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"] > before)
+        wait_for("its stacks", lambda: self.daemon.ctl("stack", process.pid).code == 0)
 
     def test_it_ends_with_the_daemon_and_leaves_no_probes(self):
         def stay():
             """Those that it has, but for one that measures and goes."""
             found = links(self.daemon.process.pid)
             return found if all(map(link_exists, found)) else None
-        pid, held = broker(self.daemon), wait_for("its links", stay)
+        pid, held = child(self.daemon, "ts-broker"), wait_for("its links", stay)
         self.daemon.kill()
         wait_for("the broker's end", lambda: comm(pid) != "ts-broker")
         wait_for("the end of the links", lambda: not any(map(link_exists, held)))
