@@ -82,37 +82,35 @@ struct condense *condense_free(struct condense *condense)
 	return NULL;
 }
 
-/* All of the seconds are in one minute, which started before the first. */
-static int condense_seconds(struct condense *condense, struct table *table, int64_t first,
-			    int64_t last)
-{
-	int64_t minute = first - first % CONDENSE_TO_S;
-	/* Within a held transaction (hold.h) it is part of that. */
-	int r = sql_exec(condense->db, "SAVEPOINT condense");
+/* Of seconds that are in one minute, which started before the first. */
+struct condensing {
+	struct condense *condense;
+	struct table *table;
+	int64_t first, last;
+};
 
-	if (r < 0)
-		return r;
-	sql_bind(table->add, condense->boot, first, last, minute);
-	sql_bind(table->delete, condense->boot, first, last);
-	r = sql_run(table->add);
-	if (r == 0)
-		r = sql_run(table->delete);
-	if (r == 0)
-		r = sql_exec(condense->db, "RELEASE condense");
-	if (r < 0)
-		sql_exec(condense->db, "ROLLBACK TO condense; RELEASE condense");
-	return r;
+static int condense_seconds(void *data)
+{
+	const struct condensing *of = data;
+	int64_t boot = of->condense->boot, minute = of->first - of->first % CONDENSE_TO_S;
+	int r;
+
+	sql_bind(of->table->add, boot, of->first, of->last, minute);
+	sql_bind(of->table->delete, boot, of->first, of->last);
+	r = sql_run(of->table->add);
+	return r < 0 ? r : sql_run(of->table->delete);
 }
 
 static int condense_table(struct condense *condense, struct table *table, int64_t until)
 {
+	struct condensing condensing = { .condense = condense, .table = table };
 	int64_t first, last, minute_last;
 	int r;
 
 	sql_bind(table->next, condense->boot, table->done);
 	r = sql_integer(table->next, &first);
 	if (r < 0 || !first)
-		return 0;
+		return r;
 	minute_last = first - first % CONDENSE_TO_S + CONDENSE_TO_S - 1;
 	if (minute_last >= until)
 		return 0;
@@ -122,8 +120,12 @@ static int condense_table(struct condense *condense, struct table *table, int64_
 	}
 	last = first + SECONDS_PER_TURN - 1;
 	last = last < minute_last ? last : minute_last;
-	if (condense_seconds(condense, table, first, last) < 0)
-		return 0;
+	condensing.first = first;
+	condensing.last = last;
+	/* Within a held transaction (hold.h) it is part of that. */
+	r = sql_in_savepoint(condense->db, condense_seconds, &condensing);
+	if (r < 0)
+		return r;
 	table->done = last + 1;
 	return 1;
 }
@@ -133,7 +135,12 @@ int condense_turn(struct condense *condense, uint64_t now_ns)
 	int64_t until = (int64_t)now_ns / NS_PER_S - CONDENSE_AFTER_S;
 	int more = 0;
 
-	for (int i = 0; i < condense->count; i++)
-		more |= condense_table(condense, &condense->table[i], until);
+	for (int i = 0; i < condense->count; i++) {
+		int r = condense_table(condense, &condense->table[i], until);
+
+		if (r < 0)
+			return r;
+		more |= r;
+	}
 	return more;
 }

@@ -36,6 +36,25 @@ int sql_exec(sqlite3 *db, const char *text)
 	return sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK ? 0 : sql_error(db);
 }
 
+int sql_in_savepoint(sqlite3 *db, int (*run)(void *data), void *data)
+{
+	int r = sql_exec(db, "SAVEPOINT part"), end;
+
+	if (r < 0)
+		return r;
+	r = run(data);
+	if (r >= 0) {
+		end = sql_exec(db, "RELEASE part");
+		if (end == 0)
+			return r;
+		r = end;
+	}
+	/* To go back to a savepoint, pages are read. */
+	if (sql_exec(db, "ROLLBACK TO part; RELEASE part") < 0 && !sqlite3_get_autocommit(db))
+		sql_exec(db, "ROLLBACK");
+	return r;
+}
+
 int sql_prepare(sqlite3 *db, const char *text, sqlite3_stmt **ret)
 {
 	sqlite3_stmt *stmt;

@@ -24,6 +24,11 @@ int sql_exec_made(sqlite3 *db, char *text);
 int sql_prepare_all(sqlite3 *db, const char *const *text, size_t count, sqlite3_stmt **ret);
 void sql_finalize_all(sqlite3_stmt **stmt, size_t count);
 
+/* All of what `run` does, or nothing: what it returns, if it is less than 0. Within a transaction
+ * it is part of that, which is undone as a whole if a damaged page lets this not be undone alone.
+ */
+int sql_in_savepoint(sqlite3 *db, int (*run)(void *data), void *data);
+
 /* Binds parameters 1, 2, … */
 void sql_bind_array(sqlite3_stmt *stmt, const int64_t *value, int count);
 #define sql_bind(stmt, ...)                                                                        \

@@ -267,13 +267,20 @@ static int pass_on(struct totals *totals, int64_t process)
 	return r < 0 ? r : sql_run(totals->stmt[DELETE]);
 }
 
-static int pass_on_ended(struct totals *totals, int64_t boot, uint64_t before_ns)
+struct settling {
+	struct totals *totals;
+	int64_t boot, before_ns;
+};
+
+static int pass_on_ended(void *data)
 {
+	const struct settling *settling = data;
+	struct totals *totals = settling->totals;
 	sqlite3_stmt *stmt = totals->stmt[ENDED];
 	int code, r = 0, count = 0;
 	int64_t process[64];
 
-	sql_bind(stmt, boot, (int64_t)before_ns);
+	sql_bind(stmt, settling->boot, settling->before_ns);
 	while ((code = sqlite3_step(stmt)) == SQLITE_ROW)
 		process[count++] = sqlite3_column_int64(stmt, 0);
 	if (code != SQLITE_DONE)
@@ -286,14 +293,11 @@ static int pass_on_ended(struct totals *totals, int64_t boot, uint64_t before_ns
 
 int totals_settle(struct totals *totals, int64_t boot, uint64_t now_ns)
 {
-	uint64_t before_ns = now_ns > TOTAL_KEPT_NS ? now_ns - TOTAL_KEPT_NS : 0;
-	int more, r = sql_exec(totals->db, "SAVEPOINT settle");
+	struct settling settling = {
+		.totals = totals,
+		.boot = boot,
+		.before_ns = now_ns > TOTAL_KEPT_NS ? (int64_t)(now_ns - TOTAL_KEPT_NS) : 0,
+	};
 
-	if (r < 0)
-		return r;
-	more = pass_on_ended(totals, boot, before_ns);
-	if (more >= 0 && sql_exec(totals->db, "RELEASE settle") == 0)
-		return more;
-	sql_exec(totals->db, "ROLLBACK TO settle; RELEASE settle");
-	return 0;
+	return sql_in_savepoint(totals->db, pass_on_ended, &settling);
 }

@@ -285,25 +285,32 @@ static int run_through(struct writer *writer, void *data)
 	return write_through(writer, through->turn, through->stats);
 }
 
+struct into_hold {
+	struct writer *writer;
+	const struct queue_turn *turn;
+	struct packer_stats added;
+	uint64_t rows;
+};
+
+static int run_into_hold(void *data)
+{
+	struct into_hold *into = data;
+
+	into->writer->batch++;
+	return write_turn(into->writer, into->turn, &into->added, &into->rows);
+}
+
 /* All or nothing, in the held transaction. */
 static int write_into_hold(struct writer *writer, const struct queue_turn *turn)
 {
-	struct packer_stats added = { 0 };
-	uint64_t rows = 0;
+	struct into_hold into = { .writer = writer, .turn = turn };
 	int r = hold_bound(writer->hold);
 
 	if (r == 0)
-		r = sql_exec(writer->db, "SAVEPOINT turn");
-	if (r < 0)
-		return r;
-	writer->batch++;
-	r = write_turn(writer, turn, &added, &rows);
-	if (r < 0) {
-		sql_exec(writer->db, "ROLLBACK TO turn; RELEASE turn");
-		return r;
-	}
-	hold_add(writer->hold, turn, rows, &added);
-	return sql_exec(writer->db, "RELEASE turn");
+		r = sql_in_savepoint(writer->db, run_into_hold, &into);
+	if (r == 0)
+		hold_add(writer->hold, turn, into.rows, &into.added);
+	return r;
 }
 
 static int write_held(struct writer *writer, const struct queue_turn *turn, int error,

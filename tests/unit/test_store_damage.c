@@ -12,6 +12,7 @@
 #define OPS	      40000
 #define PROCESSES     8
 #define FLIPS	      160
+#define TURNS	      10 /* of 200 s each */
 #define ANSWERS_MAX   16
 
 #define PAGE_COUNT_AT 28 /* in SQLite's header */
@@ -189,6 +190,69 @@ static bool commit_and_look(struct fixture *f, uint64_t after_s)
 			      " AND count > 0");
 }
 
+static void put_back(const struct story *story, const char *bytes)
+{
+	char log[128];
+	int fd = open(story->fixture->path, O_WRONLY | O_TRUNC);
+
+	assert_int_equal(write(fd, bytes, (size_t)story->size), story->size);
+	close(fd);
+	snprintf(log, sizeof(log), "%s-wal", story->fixture->path);
+	unlink(log);
+	snprintf(log, sizeof(log), "%s-shm", story->fixture->path);
+	unlink(log);
+}
+
+static char *take(const struct story *story)
+{
+	char *bytes = malloc((size_t)story->size);
+	int fd = open(story->fixture->path, O_RDONLY);
+
+	assert_int_equal(read(fd, bytes, (size_t)story->size), story->size);
+	close(fd);
+	return bytes;
+}
+
+/* Upkeep meets the damage: it makes minutes of seconds, passes on the totals of who has ended, and
+ * merges. */
+static void no_flipped_bit_stops_the_writer(void **state)
+{
+	struct fixture *f = *state;
+	int written = 0, refused = 0;
+	struct story story;
+	uint64_t seed = 11;
+	char *bytes;
+
+	make(f, &story);
+	bytes = take(&story);
+	for (int i = 0; i < FLIPS; i++) {
+		off_t at = (off_t)(fixture_random(&seed) % (uint64_t)story.size);
+		bool last = false;
+
+		put_back(&story, bytes);
+		flip(f->path, at, i % 8);
+		if (fixture_open(f) < 0) {
+			refused++;
+			continue;
+		}
+		for (uint64_t k = 1; k <= TURNS; k++) {
+			add_rollup(f->store, 99, FN_LAUNCH, OP_LAUNCH, 1,
+				   (struct core_rollup){ .second = fixture_second() + 200 * k });
+			fixture_commit(f, fixture_now_ns + 200 * k * SECOND_NS);
+		}
+		last = fixture_ask(f,
+				   "SELECT count(*) FROM rollup WHERE process = 99 AND second > "
+				   "(SELECT max(second) FROM rollup WHERE process < 9) + 1500") > 0;
+		f->store = store_free(f->store);
+		if (!last)
+			fail_msg("bit %d of byte %ld (page %ld) stops it", i % 8, (long)at,
+				 (long)(at / 4096 + 1));
+		written++;
+	}
+	free(bytes);
+	assert_true(written > 10 * refused);
+}
+
 /* The pages are of chunks, whose deletion needs all but their last ones. */
 static void a_damaged_page_stops_no_retention(void **state)
 {
@@ -275,6 +339,8 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(pages_that_others_take_from_the_log_are_believed,
 						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(no_flipped_bit_stops_the_writer, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_page_stops_no_retention, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(a_former_database_gets_its_checksums, fixture_setup,
