@@ -48,6 +48,8 @@ static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time
 		return API_WAITING;
 	daemon->visible_stacks = daemon->visible_pythons = 0;
 	daemon->visible_lines_ns = 0;
+	if (daemon->price)
+		price_tell(daemon->price, reached_ns);
 	ledger_tell(&daemon->ledger, reached_ns);
 	daemon_checkpoint(daemon, now);
 	daemon->visible_ns = reached_ns;

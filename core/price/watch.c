@@ -133,24 +133,31 @@ static void watch_add_pair(struct watch *watch, double ratio)
 	watch->middle.high = expm1(interval.high);
 }
 
+static void watch_saw(struct watch *watch, uint64_t from_ns, uint64_t passed_ns, uint64_t hits)
+{
+	watch->opened_ns = from_ns;
+	watch->seen_ns = passed_ns;
+	watch->seen_hits = hits;
+}
+
 static void watch_end_window(struct watch *watch, uint64_t now_ns)
 {
 	watch->window_ns = now_ns - watch->since_ns;
-	watch->opened_ns = watch->since_ns;
 	watch->window_hits = watch->hits;
+	watch_saw(watch, watch->since_ns, watch->window_ns, watch->hits);
 	watch->windows_ns += (double)watch->window_ns;
 	watch->windows_hits += (double)watch->hits;
 }
 
-/* `window`: it has one; without, the last one stands for it, too. */
+/* `window`: it has one; without, what was seen last stands for it, too. */
 static void watch_note_cycle(struct watch *watch, uint64_t now_ns, bool window)
 {
-	double hits = (double)watch->window_hits, window_ns = (double)watch->window_ns;
-	double free_ns = fmax(window_ns - hits * watch_hit_price_ns(watch), window_ns / 10);
+	double hits = (double)watch->seen_hits, seen_ns = (double)watch->seen_ns;
+	double free_ns = fmax(seen_ns - hits * watch_hit_price_ns(watch), seen_ns / 10);
 	struct watch_cycle *cycle = &watch->cycle;
-	double missed_ns;
+	double missed_ns, missed;
 
-	if (!watch->window_ns || now_ns <= watch->last_ns)
+	if (!watch->seen_ns || now_ns <= watch->last_ns)
 		return;
 	*cycle = (struct watch_cycle){
 		.start_ns = watch->last_ns,
@@ -163,7 +170,9 @@ static void watch_note_cycle(struct watch *watch, uint64_t now_ns, bool window)
 	missed_ns = (double)(now_ns - watch->last_ns - cycle->watched_ns);
 	if (window)
 		missed_ns -= fmin(watch_switch_ns(watch), missed_ns);
-	cycle->missed = (uint64_t)(hits / free_ns * missed_ns);
+	missed = hits / free_ns * missed_ns + watch->missed_part;
+	cycle->missed = (uint64_t)missed;
+	watch->missed_part = missed - (double)cycle->missed;
 	cycle->missed_by = (uint64_t)((double)cycle->missed * watch_unsure(watch));
 	watch->last_ns = now_ns;
 }
@@ -176,7 +185,18 @@ void watch_end(struct watch *watch, uint64_t now_ns)
 		return;
 	if (window)
 		watch_end_window(watch, now_ns);
-	watch_note_cycle(watch, now_ns, window || watch->phase == WATCH_AFTER);
+	watch_note_cycle(watch, now_ns, window || (watch->phase == WATCH_AFTER && !watch->told));
+	watch->told = false;
+}
+
+void watch_tell(struct watch *watch, uint64_t now_ns)
+{
+	bool after = watch->phase == WATCH_AFTER;
+
+	if (watch_is_open(watch) || !watch->since_ns || watch->opened)
+		return;
+	watch_note_cycle(watch, now_ns, after && !watch->told);
+	watch->told = after;
 }
 
 bool watch_take_cycle(struct watch *watch, struct watch_cycle *ret)
@@ -288,7 +308,8 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 		watch->paceless++;
 	}
 	watch->switch_ns = watch->switch_calls = 0;
-	watch_note_cycle(watch, now_ns, true);
+	watch_note_cycle(watch, now_ns, !watch->told);
+	watch->told = false;
 	watch->on_ns *= KEPT;
 	watch->all_ns *= KEPT;
 	watch->windows_ns *= KEPT;
@@ -407,8 +428,12 @@ static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
 
 	if (passed_ns < enough_ns && !watch->foretold)
 		return;
-	if (!watch->foretold)
+	if (watch->foretold) {
+		watch_saw(watch, now_ns, NS_PER_S, (uint64_t)watch->rate);
+	} else {
 		watch->rate = (double)watch->hits * NS_PER_S / (double)passed_ns;
+		watch_saw(watch, watch->since_ns, passed_ns, watch->hits);
+	}
 	watch->foretold = false;
 	watch->since_ns = now_ns;
 	watch->hits = 0;

@@ -64,6 +64,9 @@ static inline uint64_t watch_parted_ns(const struct watch *watch)
 	return watch->parted_ns;
 }
 
+/* Somebody asks: what it has missed by now is a cycle, or a part of one. */
+void watch_tell(struct watch *watch, uint64_t now_ns);
+
 /* The process ends: so does its cycle. */
 void watch_end(struct watch *watch, uint64_t now_ns);
 /* The cycle that ended since the last time. */

@@ -44,6 +44,8 @@ struct watch_cycle {
 	uint64_t hits, missed; /* hot calls seen, and made besides as far as these tell */
 	uint64_t missed_by;    /* how far `missed` may be off for the price alone */
 	bool window;	       /* it has one; without, it goes on, or has ended before */
+	/* Of the cycle that it goes on from: missed, and not watched. */
+	uint64_t before_missed, before_ns;
 };
 
 struct watch {
@@ -56,8 +58,12 @@ struct watch {
 	uint64_t length_ns; /* of a gap or a window, at least */
 	uint64_t parted_ns; /* since then it is not watched whole, 0: it is */
 	uint64_t window_ns; /* of the last window */
-	uint64_t opened_ns; /* its start */
 	uint64_t window_hits;
+	/* The last time that it was watched, in a window or whole: what it missed since is
+	 * estimated by that; and what of that is less than a call. */
+	uint64_t opened_ns, seen_ns, seen_hits;
+	double missed_part;
+	bool told;			 /* the window of this cycle is */
 	uint64_t off_ns;		 /* of what it is compared with */
 	uint64_t open_ns;		 /* in this cycle */
 	uint64_t ticked_ns, last_ns;	 /* the end of the cycle before */

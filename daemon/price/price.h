@@ -105,6 +105,8 @@ void price_reports(struct price *price, uint32_t pid, double *ret_budget, double
 /* Its EXIT may never have come. */
 void price_process_gone(struct price *price, uint32_t pid, uint64_t time_ns);
 
+/* Somebody asks: what was missed by now is told. */
+void price_tell(struct price *price, uint64_t now_ns);
 void price_configure(struct price *price, const struct price_config *config);
 
 /* Another budget for a process (0: none) until a time (0: as long as it runs). -ENOMEM. */

@@ -148,6 +148,12 @@ void price_take_cycle(struct price *price, struct priced *priced)
 	if (!watch_take_cycle(&priced->watch, &cycle))
 		return;
 	tally_cycle(&priced->tally, &cycle);
+	if (cycle.window)
+		priced->cycle_missed = priced->cycle_ns = 0;
+	cycle.before_missed = priced->cycle_missed;
+	cycle.before_ns = priced->cycle_ns;
+	priced->cycle_missed += cycle.missed;
+	priced->cycle_ns += cycle.end_ns - cycle.start_ns - cycle.watched_ns;
 	price->callbacks.cycle(price->data, priced->pid, priced_part(priced), &cycle);
 }
 
@@ -157,4 +163,14 @@ void price_take_whole(struct price *price, struct priced *priced, bool recorded,
 
 	if (recorded && hits)
 		price->callbacks.whole(price->data, priced->pid, now_ns, hits);
+}
+
+void price_tell(struct price *price, uint64_t now_ns)
+{
+	struct priced *priced;
+
+	list_for_each(priced, &price->processes, link) {
+		watch_tell(&priced->watch, now_ns);
+		price_take_cycle(price, priced);
+	}
 }

@@ -156,7 +156,7 @@ def attach_and_leave():
 
 
 def within_budget(kind):
-    program, daemon = Reader(kind, 900), gpu.Daemon(BUILD, "")
+    program, daemon = Reader(kind, 900 + WINDOWS_S), gpu.Daemon(BUILD, "")
     before = program.mib()
     code, out, err = daemon.ctl("attach", program.pid, "--budget", BUDGET)
     if not check(f"{kind}: attached within {BUDGET}", code == 0, err):
