@@ -120,9 +120,10 @@ class ExactBudget(tracesmith.Case):
         truth["lived"] = time.monotonic() - begin
         self.daemon.wait_ended(process.pid)
         self.assertEqual(told["budget"], BUDGET * MILLION)
-        # By the price, on its safe side, with what it costs to come and go; lately, and gaps are of random length.
+        # By the price, on its safe side, with what it costs to come and go, which on a busy machine is most of it; lately, and
+        # gaps are of random length.
         self.assertLess(told["watched"], 2 * MILLION * part(told["budget"]) / part(told["whole"]), told)
-        self.assertGreater(told["watched"], 0.1 * MILLION * part(told["budget"]) / part(told["whole_high"]), told)
+        self.assertGreater(told["watched"], 0.03 * MILLION * part(told["budget"]) / part(told["whole_high"]), told)
         self.assertLess(told["cost"], 2 * told["budget"], told)
         self.assert_estimates(process.pid, truth)
 
