@@ -8,7 +8,7 @@
 
 #include "bpf/held.h"
 
-#define RWSEM_WAIT 6 /* bits that say that somebody waits */
+#define RWSEM_WAIT 6 /* the bits for waiters */
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

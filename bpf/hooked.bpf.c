@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Hooked: tells which processes have other code than the file where a probe would go, whoever reads
- * the iterators: first which mappings can, then of those which do. No byte of theirs is told.
+/* Hooked: two iterators. The first lists the mappings that may differ from their file; the second
+ * compares them where a probe would go and lists the processes whose code differs. Neither returns
+ * any of the code.
  */
 #include "bpf/mappings.bpf.h"
 
@@ -8,7 +9,7 @@
 
 #include "bpf/hooked.h"
 
-#define HALVINGS   12 /* of HOOKED_RANGES */
+#define HALVINGS   12 /* enough to search HOOKED_RANGES */
 #define BREAKPOINT 0xcc
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -61,7 +62,7 @@ struct check {
 	__u32 ranges, codes;
 	__u32 at; /* the first range of the process */
 	__u32 differs;
-	__u64 start, end, offset; /* of the mapping that is looked at, and in the file */
+	__u64 start, end, offset; /* of the current mapping; the last: in the file */
 };
 
 /* A breakpoint is a probe's or a debugger's. */
@@ -96,7 +97,8 @@ static long on_code(__u32 i, void *data)
 	return check->differs != 0;
 }
 
-/* Whoever has taken the reader over is told nothing but of code, and of the file that he has. */
+/* Limits what a compromised reader can learn: only executable mappings of the file that it has
+ * mapped itself are compared. */
 static long on_mapping(struct task_struct *task, struct vm_area_struct *vma, void *data)
 {
 	struct check *check = data;
@@ -156,7 +158,7 @@ static __u32 find_range(const struct hooked_look *look, __u32 pid)
 	return low;
 }
 
-/* Of a process one thread does: the first, or, if that has ended, each. */
+/* One thread stands for its process: the first one, or any if that has ended. */
 static bool is_to_check(struct task_struct *task)
 {
 	return BPF_CORE_READ(task, mm) &&

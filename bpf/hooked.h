@@ -27,7 +27,7 @@ struct hooked_code {
 };
 
 struct hooked_look {
-	__u64 address; /* of the file's mapping in the reader */
+	__u64 address; /* where the reader maps the file */
 	__u64 range;   /* an array of them, ascending by pid */
 	__u64 code;    /* the same */
 	__u32 ranges, codes;

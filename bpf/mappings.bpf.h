@@ -21,7 +21,7 @@
 
 struct walk {
 	struct rb_node *node, *before;
-	struct seq_file *seq; /* where what is found is told, if anything is */
+	struct seq_file *seq; /* output, if the program has any */
 };
 
 /* The program's own: for each mapping that probes are put into, of another process. */

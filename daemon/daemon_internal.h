@@ -33,10 +33,10 @@
 /* Of the processes that the zygote forks. */
 enum daemon_role { ROLE_QUERY, ROLE_HELPER, ROLE_ATTACH };
 
-#define DAEMON_GAPS 64
 /* Processes that the daemon cannot do without. */
 enum daemon_other { DAEMON_BROKER, DAEMON_ZYGOTE, DAEMON_OPENER, DAEMON_OTHERS };
 
+#define DAEMON_GAPS    64
 #define DAEMON_REFUSED 16 /* users whose refused copies are shown */
 
 /* What was not seen of a process that the model does not know yet. */
@@ -122,9 +122,9 @@ struct daemon {
 	struct live *live; /* NULL: nobody subscribes */
 	struct refused_copies refused[DAEMON_REFUSED];
 
-	/* For processes that the model does not know yet; the oldest is overwritten. */
 	struct ledger ledger;
 	uint64_t ledger_ns; /* when all that is open was told */
+	/* For processes that the model does not know yet; the oldest is overwritten. */
 	struct gap gap[DAEMON_GAPS];
 	uint32_t gaps;
 

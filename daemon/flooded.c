@@ -10,6 +10,7 @@ static const enum loss_reason left_out[PROBE_GROUPS] = {
 	[PROBE_HOT] = LOSS_LEFT_OUT_HOT,
 	[PROBE_REPORTS] = LOSS_TENSORS,
 };
+
 static void on_out(void *data, uint32_t pid, enum probe_group group, uint64_t since_ns, bool first)
 {
 	struct daemon *daemon = data;

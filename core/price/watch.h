@@ -58,12 +58,6 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open);
  * may; UINT64_MAX: the process is watched whole. */
 uint64_t watch_rests_until(const struct watch *watch);
 
-/* Since when it is not watched whole, 0: it is. */
-static inline uint64_t watch_parted_ns(const struct watch *watch)
-{
-	return watch->parted_ns;
-}
-
 /* Somebody asks: what it has missed by now is a cycle, or a part of one. */
 void watch_tell(struct watch *watch, uint64_t now_ns);
 

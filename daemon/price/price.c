@@ -409,7 +409,7 @@ static void price_tick_process(struct price *price, struct priced *priced, uint6
 	else
 		price_shut(price, priced, &tier, now_ns);
 	price_take_cycle(price, priced);
-	price_tell_parts(price, priced, watch_parted_ns(&priced->watch), now_ns);
+	price_tell_parts(price, priced, priced->watch.parted_ns, now_ns);
 	price_offer(price, priced);
 	/* What changes a row wakes a disk: not at every tick. */
 	if (whole && (priced->watch.phase != WATCH_WHOLE ||
