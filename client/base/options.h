@@ -171,7 +171,8 @@ struct options {
 	uint64_t min_age_ns;
 	uint64_t timeout_ns;
 	uint64_t wait_ns;     /* 0: no limit */
-	uint64_t patience_ms; /* until a daemon that says nothing is given up; 0: never */
+	uint64_t patience_ms; /* until an answer is given up of which nothing comes; 0: once
+				 the daemon does not say that it lives either */
 	const char *listen, *token, *tls;
 	const char *url, *password_file, *cluster, *job, *host; /* NULL: not given */
 	uint64_t rank;

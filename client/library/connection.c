@@ -13,6 +13,9 @@
 
 #include "core/base/clock.h"
 
+#define TICK_MS	 500 /* of silence, until it is asked whether it lives */
+#define ID_ALIVE UINT64_MAX
+
 void reply_free(Tracesmith__V1__Reply *reply)
 {
 	tracesmith__v1__reply__free_unpacked(reply, NULL);
@@ -65,6 +68,13 @@ void connection_init(struct connection *c, int fd)
 void connection_patience(struct connection *c, uint64_t patience_ns)
 {
 	set_patience(c->fd, patience_ns);
+}
+
+void connection_watch(struct connection *c, connection_silent_fn *silent, void *data)
+{
+	c->silent = silent;
+	c->silent_data = data;
+	set_patience(c->fd, TICK_MS * NS_PER_MS);
 }
 
 void connection_until(struct connection *c, uint64_t until_ns)
@@ -121,7 +131,7 @@ static void put_body(Tracesmith__V1__Request *request, const ProtobufCMessage *b
 	request->query = (Tracesmith__V1__QueryRequest *)body;
 }
 
-int connection_send(struct connection *c, const ProtobufCMessage *body)
+static int send_request(const struct connection *c, uint64_t id, const ProtobufCMessage *body)
 {
 	Tracesmith__V1__Request request = TRACESMITH__V1__REQUEST__INIT;
 	_cleanup_(freep) uint8_t *data = NULL;
@@ -129,10 +139,16 @@ int connection_send(struct connection *c, const ProtobufCMessage *body)
 	int r;
 
 	put_body(&request, body);
-	request.id = ++c->last_id;
+	request.id = id;
 	r = ts_frame_pack(&request.base, TS_FRAME_REQUEST_MAX, &data, &size);
-	if (r == 0)
-		r = write_all(c, data, size);
+	return r < 0 ? r : write_all(c, data, size);
+}
+
+int connection_send(struct connection *c, const ProtobufCMessage *body)
+{
+	int r = send_request(c, ++c->last_id, body);
+
+	c->silent_ms = 0;
 	if (r == -EPIPE || r == -ECONNRESET)
 		return 0;
 	if (r == -EMSGSIZE)
@@ -140,6 +156,21 @@ int connection_send(struct connection *c, const ProtobufCMessage *body)
 	if (r == -EAGAIN)
 		return fail(c, r, "The daemon does not answer in time");
 	return r < 0 ? fail(c, r, "Cannot send the request: %s", strerror(-r)) : 0;
+}
+
+/* After a tick without a byte: whether to wait for another one. The answer to the hello is none to
+ * the last request, and ends the silence. */
+static bool waits_on(struct connection *c)
+{
+	Tracesmith__V1__HelloRequest hello = TRACESMITH__V1__HELLO_REQUEST__INIT;
+
+	if (!c->silent)
+		return false;
+	hello.protocol = TS_PROTOCOL;
+	if (c->silent_ms == 0)
+		send_request(c, ID_ALIVE, &hello.base);
+	c->silent_ms += TICK_MS;
+	return c->silent(c->silent_data, c->silent_ms);
 }
 
 /* 1: a message; 0: the other side has closed the connection. -EAGAIN: there is none yet (flags). */
@@ -160,10 +191,13 @@ static int receive(struct connection *c, int flags, Tracesmith__V1__Reply **ret)
 		n = recv(c->fd, room, size, flags);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EAGAIN && !(flags & MSG_DONTWAIT) && waits_on(c))
+			continue;
 		if (n < 0 && errno != ECONNRESET)
 			return -errno;
 		if (n <= 0)
 			return 0;
+		c->silent_ms = 0;
 		ts_frame_reader_fill(&c->reader, n);
 	}
 	if (r < 0)
@@ -204,6 +238,15 @@ int connection_poll(struct connection *c, Tracesmith__V1__Reply **ret)
 	if (r == 1)
 		return 1;
 	return fail(c, r ? r : -ECONNRESET, "The daemon has ended, or closed the connection");
+}
+
+pid_t connection_peer(const struct connection *c)
+{
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
+
+	getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	return peer.pid;
 }
 
 static int met(struct connection *c, const Tracesmith__V1__HelloReply *hello)

@@ -3,6 +3,7 @@
 #include "client/link/link.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -11,8 +12,13 @@
 #include "core/base/time.h"
 #include "proto/paths.h"
 
+#define SAY_MS	   2000
+#define GIVE_UP_MS 10000
+#define NAME_BYTES 160
+
 struct link {
 	struct connection connection;
+	const char *socket; /* NULL: it waits as its caller wants it to */
 	const struct link_files *files;
 	void *file; /* the file server, NULL: the daemon */
 };
@@ -48,10 +54,50 @@ static int explain_connect(int error, const char *path)
 	return error;
 }
 
+/* "tracesmithd (PID)"; before it listens itself, its socket is the service manager's. */
+static const char *name_daemon(const struct link *link, char name[NAME_BYTES])
+{
+	pid_t pid = link->connection.fd < 0 ? 0 : connection_peer(&link->connection);
+
+	if (pid > 1)
+		snprintf(name, NAME_BYTES, "tracesmithd (%d)", pid);
+	else
+		snprintf(name, NAME_BYTES, "tracesmithd on %s", link->socket);
+	return name;
+}
+
+static void say_waiting(const struct link *link)
+{
+	char name[NAME_BYTES];
+
+	complain("%s does not answer; waiting", name_daemon(link, name));
+}
+
+static void say_given_up(const struct link *link)
+{
+	char name[NAME_BYTES];
+
+	complain(
+		"%s has not answered for %d s: see 'systemctl status tracesmithd' and its log, and "
+		"restart it with 'systemctl restart tracesmithd'",
+		name_daemon(link, name), GIVE_UP_MS / 1000);
+}
+
+static bool on_silent(void *data, unsigned silent_ms)
+{
+	const struct link *link = data;
+
+	if (silent_ms == SAY_MS)
+		say_waiting(link);
+	return silent_ms < GIVE_UP_MS;
+}
+
 /* What it failed for, if it did. */
 static int said(const struct link *link, int r)
 {
-	if (r < 0)
+	if (r == -EAGAIN && link->socket)
+		say_given_up(link);
+	else if (r < 0)
 		complain("%s", link->connection.message);
 	return r;
 }
@@ -183,13 +229,11 @@ int link_answer(struct link *link, const ProtobufCMessage *body, struct tracesmi
 	return 0;
 }
 
-static int greet(struct link *link, int fd, uint64_t patience_ms)
+static int greet(struct link *link)
 {
 	_cleanup_(reply_freep) Tracesmith__V1__Reply *refused = NULL;
 	int r;
 
-	connection_init(&link->connection, fd);
-	connection_patience(&link->connection, patience_ms * NS_PER_MS);
 	r = said(link, connection_greet(&link->connection, &refused));
 	if (r != 1)
 		return r;
@@ -200,10 +244,43 @@ static int greet(struct link *link, int fd, uint64_t patience_ms)
 	return explain_error(refused->error);
 }
 
+/* Where nobody accepts and all places to wait in are taken, there is no connection either. */
+static int dial(const struct link *link, const struct options *options)
+{
+	int fd;
+
+	if (!link->socket)
+		return connection_dial(options->socket, SOCK_STREAM,
+				       options->patience_ms * NS_PER_MS);
+	fd = connection_dial(link->socket, SOCK_STREAM, SAY_MS * NS_PER_MS);
+	if (fd != -EAGAIN)
+		return fd;
+	say_waiting(link);
+	return connection_dial(link->socket, SOCK_STREAM, (GIVE_UP_MS - SAY_MS) * NS_PER_MS);
+}
+
+static int reach(struct link *link, const struct options *options)
+{
+	int fd = dial(link, options);
+
+	if (fd == -EAGAIN && link->socket) {
+		say_given_up(link);
+		return fd;
+	}
+	if (fd < 0)
+		return explain_connect(fd, options->socket);
+	connection_init(&link->connection, fd);
+	if (link->socket)
+		connection_watch(&link->connection, on_silent, link);
+	else
+		connection_patience(&link->connection, options->patience_ms * NS_PER_MS);
+	return 0;
+}
+
 int link_open(const struct options *options, struct link **ret)
 {
 	_cleanup_(link_freep) struct link *link = calloc(1, sizeof(*link));
-	int fd, r = 0;
+	int fd, r;
 
 	if (!link) {
 		complain("Not enough memory");
@@ -213,14 +290,14 @@ int link_open(const struct options *options, struct link **ret)
 	link->connection.fd = -1;
 	if (options->file) {
 		r = options->files->open(options->file, &link->file, &fd);
+		if (r == 0)
+			connection_init(&link->connection, fd);
 	} else {
-		fd = connection_dial(options->socket, SOCK_STREAM,
-				     options->patience_ms * NS_PER_MS);
-		if (fd < 0)
-			r = explain_connect(fd, options->socket);
+		link->socket = options->patience_ms ? NULL : options->socket;
+		r = reach(link, options);
 	}
 	if (r == 0)
-		r = greet(link, fd, options->file ? 0 : options->patience_ms);
+		r = greet(link);
 	if (r < 0)
 		return r;
 	*ret = TAKE(link);

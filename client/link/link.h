@@ -22,7 +22,7 @@ struct link_files {
 };
 
 /* Connects to options->socket, or to options->file through options->files if it is given, and says
- * hello. */
+ * hello. Of a daemon that does not answer it says so after 2 s, and gives up after 10. */
 int link_open(const struct options *options, struct link **ret);
 struct link *link_free(struct link *link);
 const struct connection_hello *link_hello(const struct link *link);

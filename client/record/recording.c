@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "client/base/complain.h"
@@ -21,6 +20,7 @@
 #include "core/base/vector.h"
 
 #define ASK_NS	 NS_PER_S
+#define DIAL_NS	 NS_PER_S
 #define HOST_MAX 256
 #define PIDS_MAX 4096 /* of text; the rest is in the table `process` */
 
@@ -314,13 +314,9 @@ int recording_end(struct recording *recording, bool complete)
 
 static int try_connect(const char *path)
 {
-	_cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	_cleanup_(closep) int fd = connection_dial(path, SOCK_STREAM, DIAL_NS);
 
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-		return -ECONNREFUSED;
-	return 0;
+	return fd < 0 ? -ECONNREFUSED : 0;
 }
 
 int recording_open_again(const struct options *options, struct recording *recording)

@@ -23,6 +23,7 @@
 #define TICK_MS	    250
 #define RETRY_NS    NS_PER_S
 #define SILENT_NS   (4 * NS_PER_S)
+#define PATIENCE_MS 1000 /* no key is read meanwhile */
 #define PANE_NS	    (5 * NS_PER_S)
 #define SENTENCE    256
 #define WRITE_SINCE "30s"
@@ -33,7 +34,7 @@
 enum asked { ASKED_NONE, ASKED_FILTER, ASKED_ATTACH, ASKED_DETACH };
 
 struct screen {
-	const struct options *options;
+	struct options options;
 	struct link *link; /* NULL: no daemon */
 	uint64_t tried_ns, heard_ns;
 	struct top_state state;
@@ -86,7 +87,7 @@ static void link_daemon(struct screen *s, uint64_t now_ns)
 		return;
 	s->tried_ns = now_ns;
 	s->stale = true;
-	if (link_open(s->options, &s->link) < 0 || link_send(s->link, &subscribe.base) < 0) {
+	if (link_open(&s->options, &s->link) < 0 || link_send(s->link, &subscribe.base) < 0) {
 		s->link = link_free(s->link);
 		return;
 	}
@@ -163,7 +164,7 @@ static void look(struct screen *s, uint64_t now_ns)
 	s->stale = true;
 	job_start(&s->looking,
 		  (const char *const[]){
-			  "query", pane->query, "--socket", s->options->socket, "--pid", names.pid,
+			  "query", pane->query, "--socket", s->options.socket, "--pid", names.pid,
 			  "--limit", PANE_ROWS, "--columns", large ? pane->large : pane->small,
 			  memory ? "--min-age" : "--since", memory ? "1ns" : PANE_SINCE, NULL });
 }
@@ -175,7 +176,7 @@ static void act(struct screen *s, const char *verb)
 	snprintf(pid, sizeof(pid), "%u", s->asked_pid);
 	say(s, "%s %s ...", verb, pid);
 	if (job_start(&s->acting,
-		      (const char *const[]){ verb, pid, "--socket", s->options->socket, NULL }) < 0)
+		      (const char *const[]){ verb, pid, "--socket", s->options.socket, NULL }) < 0)
 		say(s, "Cannot start tsctl");
 }
 
@@ -192,7 +193,7 @@ static void write_file(struct screen *s)
 	snprintf(names.file, sizeof(names.file), "top-%s-%02d%02d%02d.sbt", names.pid,
 		 parts.tm_hour, parts.tm_min, parts.tm_sec);
 	say(s, "Writing %s ...", names.file);
-	if (job_start(&s->acting, (const char *const[]){ "record", "--socket", s->options->socket,
+	if (job_start(&s->acting, (const char *const[]){ "record", "--socket", s->options.socket,
 							 "--pid", names.pid, "--since", WRITE_SINCE,
 							 "-o", names.file, NULL }) < 0)
 		say(s, "Cannot start tsctl");
@@ -494,8 +495,9 @@ static void run(struct screen *s)
 int top_screen(const struct options *options)
 {
 	struct sigaction end = { .sa_handler = on_end };
-	struct screen s = { .options = options, .looking.fd = -1, .acting.fd = -1 };
+	struct screen s = { .options = *options, .looking.fd = -1, .acting.fd = -1 };
 
+	s.options.patience_ms = PATIENCE_MS;
 	setlocale(LC_CTYPE, "");
 	if (terminal_open() < 0)
 		return EXIT_FAILED;
