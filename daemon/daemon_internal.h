@@ -145,7 +145,6 @@ struct daemon {
 	uv_poll_t other_ends[DAEMON_OTHERS];
 	bool failed;		 /* it cannot go on */
 	uint64_t stacks_unnamed; /* stacks that found the symbolizer's queue full */
-	uint64_t stacks_unlined; /* or that of the lines */
 
 	/* As last logged: since when the store holds new data in memory, 0: it writes; and what it
 	 * had dropped before. */

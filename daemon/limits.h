@@ -150,6 +150,13 @@
 #define LIMIT_LINES_MS	    5000
 #define LIMIT_LINES_MEMORY  (512ull << 20)
 #define LIMIT_LINES_FILE    (1ll << 30)
+/* A file whose look-up did not end gets so many in all, the second one after that pause, each
+ * further one after four times the last: 21 minutes for a slow file system or a busy host to
+ * recover. Stacks that wait for it keep their files open. */
+#define LIMIT_LINES_TRIES    4
+#define LIMIT_LINES_PAUSE_MS 60000
+#define LIMIT_LINES_LATE     1024 /* such files */
+#define LIMIT_LINES_PARKED   256  /* such stacks */
 /* Offsets whose lines are remembered, and the texts of these. */
 #define LIMIT_PLACES	   65536
 #define LIMIT_PLACES_BYTES (16 << 20)

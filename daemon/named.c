@@ -237,8 +237,8 @@ void daemon_stack_named(void *data, struct symbol_job *job)
 	store_stack(daemon, job);
 	if (whole)
 		symbol_job_free(job);
-	else if (lines_add(daemon->lines, job) < 0)
-		daemon->stacks_unlined++;
+	else
+		lines_add(daemon->lines, job);
 }
 
 void daemon_stack_lined(void *data, const struct symbol_job *job)

@@ -366,6 +366,7 @@ static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
 	struct intake_stats intake;
 	struct core_stats core;
 	struct maps_stats maps;
+	uint64_t unlined = daemon->lines ? lines_dropped(daemon->lines) : 0;
 
 	core_stats(daemon->core, &core);
 	maps_stats(daemon->maps, &maps);
@@ -395,8 +396,8 @@ static void report_loss(struct daemon *daemon, const struct probe_stats *probe,
 	status_number(builder, "loss", "stacks_unnamed", daemon->stacks_unnamed,
 		      (int64_t)daemon->stacks_unnamed, "%lu stacks without function names",
 		      daemon->stacks_unnamed);
-	status_number(builder, "loss", "stacks_unlined", false, (int64_t)daemon->stacks_unlined,
-		      "%lu stacks without the lines of their functions", daemon->stacks_unlined);
+	status_number(builder, "loss", "stacks_unlined", false, (int64_t)unlined,
+		      "%lu stacks without the lines of their functions", unlined);
 }
 
 static void report_model(struct daemon *daemon, struct status_builder *builder)

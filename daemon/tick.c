@@ -25,6 +25,8 @@ static void on_tick(uv_timer_t *timer)
 	daemon_tell_missed(daemon, uv_hrtime());
 	daemon_checkpoint(daemon, uv_hrtime());
 	freed_tick(daemon->freed, uv_hrtime());
+	if (daemon->lines)
+		lines_tick(daemon->lines, uv_hrtime());
 	if (++daemon->ticks % TRIM_TICKS == 0)
 		trim(daemon);
 	if (++daemon->quiet_ticks % QUIET_TICKS)

@@ -1,5 +1,7 @@
 /* Lines: one job of a user at a time, and users take turns, so that somebody whose files keep a
- * helper busy until its deadline keeps waiting only himself. */
+ * helper busy until its deadline keeps waiting only himself. A file whose look-up did not end is
+ * put off, and looked at again later, some times; jobs that lack nothing else are parked meanwhile.
+ */
 #include "daemon/symbol/lines.h"
 
 #include <errno.h>
@@ -7,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/clock.h"
 #include "core/base/list.h"
 #include "core/base/patience.h"
 #include "core/base/quota.h"
@@ -30,6 +33,12 @@ struct lines_user {
 	uint32_t asked;
 };
 
+/* A file that was put off. */
+struct late {
+	uint64_t next_ns;
+	uint32_t tries;
+};
+
 struct lines {
 	struct helpers *helpers;
 	uint32_t kind;
@@ -39,16 +48,45 @@ struct lines {
 	struct quota jobs;
 	uint32_t running;
 	struct places places;
+	uint64_t now_ns;    /* of the last tick */
+	uint64_t next_ns;   /* the earliest of those put off */
+	struct map late;    /* struct late, by file */
+	struct list parked; /* struct symbol_job */
+	struct quota parking;
+	uint64_t dropped;
+};
+
+/* What a job lacks. */
+struct lack {
+	struct symbol_frame *unknown; /* the first one that can be asked for, or NULL */
+	bool put_off;		      /* there are others */
 };
 
 static void on_answer(struct helper_task *task, const void *data, size_t size, int *fd,
 		      uint32_t fds);
 static void on_answered(struct helper_task *task, int result);
 
-/* Frame 0 is the function that was called, which nobody asks for the line of. */
-static struct symbol_frame *first_unknown(struct lines *lines, struct symbol_job *job)
+static struct map_key key_of_file(const struct cache_key *key)
 {
-	struct symbol_frame *unknown = NULL;
+	struct cache_key file = *key;
+
+	file.offset = 0;
+	return map_key_of(&file, sizeof(file), 0);
+}
+
+static bool is_put_off(const struct lines *lines, const struct cache_key *key)
+{
+	const struct late *late =
+		lines->late.count ? map_get(&lines->late, key_of_file(key)) : NULL;
+
+	return late && late->next_ns > lines->now_ns;
+}
+
+/* Sets the places that are known. Frame 0 is the function that was called, which nobody asks for
+ * the line of. */
+static struct lack look_up(struct lines *lines, struct symbol_job *job)
+{
+	struct lack lack = { .unknown = NULL };
 
 	for (uint32_t i = 1; i < job->count; i++) {
 		struct symbol_frame *frame = &job->frame[i];
@@ -57,10 +95,12 @@ static struct symbol_frame *first_unknown(struct lines *lines, struct symbol_job
 		if (frame->kind != FRAME_NATIVE || !frame->keyed)
 			continue;
 		frame->places = places_get(&lines->places, &frame->key);
-		if (!frame->places && !unknown)
-			unknown = frame;
+		if (!frame->places && is_put_off(lines, &frame->key))
+			lack.put_off = true;
+		else if (!frame->places && !lack.unknown)
+			lack.unknown = frame;
 	}
-	return unknown;
+	return lack;
 }
 
 static uint32_t count_lined(const struct symbol_job *job)
@@ -74,7 +114,9 @@ static uint32_t count_lined(const struct symbol_job *job)
 
 bool lines_fill(struct lines *lines, struct symbol_job *job)
 {
-	return !first_unknown(lines, job);
+	struct lack lack = look_up(lines, job);
+
+	return !lack.unknown && !lack.put_off;
 }
 
 static struct lines_user *user_of(struct lines *lines, uint32_t uid)
@@ -115,17 +157,38 @@ static struct lines_user *next_user(struct lines *lines)
 	return NULL;
 }
 
+static void drop(struct lines *lines, struct symbol_job *job)
+{
+	lines->dropped++;
+	symbol_job_free(job);
+}
+
+/* Its jobs give their places to others, and get one again when it is time. */
+static void park(struct lines *lines, struct symbol_job *job)
+{
+	quota_give(&lines->jobs, job->user, 1);
+	if (quota_take(&lines->parking, job->user, 1))
+		list_append(&lines->parked, &job->link);
+	else
+		drop(lines, job);
+}
+
 static void finish(struct lines_user *user)
 {
 	struct symbol_job *job = TAKE(user->job);
 	struct lines *lines = user->lines;
+	bool put_off = look_up(lines, job).put_off;
+	uint32_t lined = count_lined(job);
 
 	lines->running--;
-	first_unknown(lines, job);
 	/* By what was found for this job, or for others while it waited. */
-	if (count_lined(job) > job->lined)
+	if (lined > job->lined)
 		lines->done(lines->data, job);
-	free_job(lines, job);
+	job->lined = lined;
+	if (put_off)
+		park(lines, job);
+	else
+		free_job(lines, job);
 	if (list_empty(&user->waiting)) {
 		list_remove(&user->link);
 		free(user);
@@ -156,13 +219,46 @@ static int ask(struct lines_user *user, const struct symbol_frame *first)
 			   &first->file->fd, 1);
 }
 
+static void put_on(struct lines *lines, const struct cache_key *file)
+{
+	free(map_remove(&lines->late, key_of_file(file)));
+}
+
+/* What helpers give up on, or die of, again and again has no lines. */
+static void put_off(struct lines *lines, const struct cache_key *file)
+{
+	const struct map_key key = key_of_file(file);
+	_cleanup_(freep) struct late *made = NULL;
+	struct late *late = map_get(&lines->late, key);
+
+	if (!late && lines->late.count < LIMIT_LINES_LATE)
+		late = made = calloc(1, sizeof(*made));
+	if (!late || ++late->tries == LIMIT_LINES_TRIES ||
+	    (made && map_put(&lines->late, key, made) < 0)) {
+		places_put_no_file(&lines->places, file);
+		if (!made)
+			put_on(lines, file);
+		return;
+	}
+	TAKE(made);
+	late->next_ns = lines->now_ns + (LIMIT_LINES_PAUSE_MS * NS_PER_MS << 2 * (late->tries - 1));
+	if (late->next_ns < lines->next_ns)
+		lines->next_ns = late->next_ns;
+}
+
 /* Each turn ends with one file less, unless what is known was too much and is forgotten. */
 static void advance(struct lines_user *user)
 {
-	const struct symbol_frame *unknown = first_unknown(user->lines, user->job);
+	const struct symbol_frame *unknown;
 
-	if (!unknown || user->asked++ > user->job->count || ask(user, unknown) < 0)
-		finish(user);
+	while ((unknown = look_up(user->lines, user->job).unknown)) {
+		if (user->asked++ > user->job->count)
+			break;
+		if (ask(user, unknown) == 0)
+			return;
+		put_off(user->lines, &user->file);
+	}
+	finish(user);
 }
 
 static void start(struct lines *lines)
@@ -193,23 +289,23 @@ static void on_answer(struct helper_task *task, const void *data, size_t size, i
 	places_read(&user->lines->places, &user->file, answer->count, answer->text, size - head);
 }
 
-/* What a helper gave up on, or died of, is not tried again. */
 static void on_answered(struct helper_task *task, int result)
 {
 	struct lines_user *user = list_item(task, struct lines_user, task);
 	struct lines *lines = user->lines;
 
-	if (result == -ENOENT || result == -EFBIG || result == -EPIPE || result == -ETIMEDOUT)
+	if (result == -ENOENT || result == -EFBIG)
 		places_put_no_file(&lines->places, &user->file);
+	else if (result < 0)
+		put_off(lines, &user->file);
+	if (result == 0 || result == -ENOENT || result == -EFBIG)
+		put_on(lines, &user->file);
 	for (uint32_t i = 0; i < user->order.count && result == 0; i++) {
 		user->file.offset = user->order.offset[i];
 		if (!places_get(&lines->places, &user->file))
 			places_put_none(&lines->places, &user->file);
 	}
-	if (result == 0 || result == -ENOENT || result == -EFBIG)
-		advance(user);
-	else
-		finish(user);
+	advance(user);
 	start(lines);
 }
 
@@ -226,7 +322,10 @@ int lines_new(struct helpers *helpers, uint32_t kind,
 	lines->done = done;
 	lines->data = data;
 	lines->jobs.total = LIMIT_LINES_JOBS;
+	lines->next_ns = UINT64_MAX;
+	lines->parking.total = LIMIT_LINES_PARKED;
 	list_init(&lines->users);
+	list_init(&lines->parked);
 	*ret = lines;
 	return 0;
 }
@@ -247,7 +346,15 @@ struct lines *lines_free(struct lines *lines)
 		}
 		free(user);
 	}
+	while (lines && (job = list_first(&lines->parked, struct symbol_job, link))) {
+		list_remove(&job->link);
+		symbol_job_free(job);
+	}
 	if (lines) {
+		for (size_t i = 0; i < lines->late.size; i++)
+			free(lines->late.slot[i].value);
+		map_clear(&lines->late);
+		quota_release(&lines->parking);
 		quota_release(&lines->jobs);
 		places_clear(&lines->places);
 	}
@@ -255,21 +362,72 @@ struct lines *lines_free(struct lines *lines)
 	return NULL;
 }
 
-int lines_add(struct lines *lines, struct symbol_job *job)
+static int add(struct lines *lines, struct symbol_job *job)
 {
 	struct lines_user *user;
 
-	places_bound(&lines->places);
-	user = quota_take(&lines->jobs, job->user, 1) ? user_of(lines, job->user) : NULL;
-	if (!user) {
-		symbol_job_free(job);
+	if (!quota_take(&lines->jobs, job->user, 1)) {
+		drop(lines, job);
 		return -EBUSY;
 	}
-	first_unknown(lines, job);
-	job->lined = count_lined(job);
+	user = user_of(lines, job->user);
+	if (!user) {
+		quota_give(&lines->jobs, job->user, 1);
+		drop(lines, job);
+		return -ENOMEM;
+	}
 	list_append(&user->waiting, &job->link);
-	start(lines);
 	return 0;
+}
+
+int lines_add(struct lines *lines, struct symbol_job *job)
+{
+	int r;
+
+	places_bound(&lines->places);
+	look_up(lines, job);
+	job->lined = count_lined(job);
+	r = add(lines, job);
+	start(lines);
+	return r;
+}
+
+static uint64_t find_next(const struct lines *lines)
+{
+	uint64_t next_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < lines->late.size; i++) {
+		const struct late *late = lines->late.slot[i].value;
+
+		if (late && late->next_ns > lines->now_ns && late->next_ns < next_ns)
+			next_ns = late->next_ns;
+	}
+	return next_ns;
+}
+
+void lines_tick(struct lines *lines, uint64_t now_ns)
+{
+	struct symbol_job *job;
+
+	lines->now_ns = now_ns;
+	if (now_ns < lines->next_ns)
+		return;
+	lines->next_ns = find_next(lines);
+	list_for_each(job, &lines->parked, link) {
+		struct lack lack = look_up(lines, job);
+
+		if (lack.put_off && !lack.unknown)
+			continue;
+		list_remove(&job->link);
+		quota_give(&lines->parking, job->user, 1);
+		add(lines, job);
+	}
+	start(lines);
+}
+
+uint64_t lines_dropped(const struct lines *lines)
+{
+	return lines->dropped;
 }
 
 bool lines_busy(const struct lines *lines)

@@ -20,9 +20,13 @@ int lines_new(struct helpers *helpers, uint32_t kind,
 struct lines *lines_free(struct lines *lines);
 /* Sets the places that are known, until the next call of lines_add(); false: not of all frames. */
 bool lines_fill(struct lines *lines, struct symbol_job *job);
-/* Takes the job over. -EBUSY: too many are waiting; it is freed. */
+/* Takes the job over. -EBUSY: too many are waiting, -ENOMEM; it is freed. */
 int lines_add(struct lines *lines, struct symbol_job *job);
-/* Some job is not done yet. */
+/* Looks again at the files whose look-ups did not end, when it is time. Now and then. */
+void lines_tick(struct lines *lines, uint64_t now_ns);
+/* How many jobs found no place to wait in. */
+uint64_t lines_dropped(const struct lines *lines);
+/* Some job is not done yet, and waits for no better time. */
 bool lines_busy(const struct lines *lines);
 
 #endif

@@ -283,10 +283,11 @@ static int look_strangely(int socket, const void *request, size_t size, const in
 {
 	const struct lines_order *order = request;
 	struct lines_answer answer = { .index = 0, .count = 1, .text = "3\0f\0f.c" };
+	bool bad = order->path[0] == '/' && access(order->path, F_OK) == 0;
 
-	while (strcmp(order->path, "hangs") == 0)
+	while (strcmp(order->path, "hangs") == 0 || (bad && strstr(order->path, "hangs")))
 		poll(NULL, 0, -1);
-	if (strcmp(order->path, "dies") == 0)
+	if (strcmp(order->path, "dies") == 0 || (bad && strstr(order->path, "dies")))
 		_exit(1);
 	if (strcmp(order->path, "lies") == 0)
 		answer = (struct lines_answer){ .index = 9, .count = UINT32_MAX };
@@ -331,7 +332,84 @@ static void who_keeps_helpers_busy_waits_for_himself(void **state)
 	close_office(&office);
 }
 
-static void what_a_helper_dies_of_is_not_tried_again(void **state)
+/* Until the files that were put off are all that is waited for. */
+static void run_until_parked(struct office *office)
+{
+	while (lines_busy(office->lines))
+		uv_run(&office->loop, UV_RUN_ONCE);
+}
+
+/* The n-th pause, and not a moment less. */
+static void wait_pause(struct office *office, uint32_t n)
+{
+	const uint64_t pause_ns = LIMIT_LINES_PAUSE_MS * NS_PER_MS << 2 * n;
+
+	pass(office, pause_ns - 1);
+	assert_false(lines_busy(office->lines));
+	pass(office, 1);
+	assert_true(lines_busy(office->lines));
+}
+
+/* As long as there is a file of its name. */
+static void what_did_not_end_is_tried_again(void **state)
+{
+	static const char *const names[] = { "dies", "hangs" };
+	struct office office;
+	char path[PATH_MAX];
+
+	/* Its deadline passes. */
+	setenv("TRACESMITH_PATIENCE", "1", 1);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+		run_command("touch %s", path);
+		open_strange_office(&office);
+		add_strange(&office, path, 1, 1);
+		run_until_parked(&office);
+		add_strange(&office, path, 1, 2); /* does not wait for a helper */
+		run_until_parked(&office);
+		assert_int_equal(office.lined, 0);
+		assert_false(is_known(&office, path, 1));
+		run_command("rm %s", path);
+		wait_pause(&office, 0);
+		run(&office);
+		assert_int_equal(office.lined, 2);
+		close_office(&office);
+	}
+	setenv("TRACESMITH_PATIENCE", "10", 1);
+}
+
+static void what_never_ends_is_tried_a_few_times(void **state)
+{
+	struct office office;
+
+	open_strange_office(&office);
+	add_strange(&office, "dies", 1, 1);
+	for (uint32_t n = 0; n + 1 < LIMIT_LINES_TRIES; n++) {
+		run_until_parked(&office);
+		assert_false(is_known(&office, "dies", 2));
+		wait_pause(&office, n);
+	}
+	run_until_parked(&office);
+	assert_true(is_known(&office, "dies", 2));
+	assert_int_equal(office.file.references, 1);
+	assert_int_equal(office.lined, 0);
+	close_office(&office);
+}
+
+static void what_waits_for_better_times_is_bounded(void **state)
+{
+	struct office office;
+
+	open_strange_office(&office);
+	for (uint64_t i = 1; i <= LIMIT_LINES_PARKED; i++)
+		add_strange(&office, "dies", 1, i);
+	run_until_parked(&office);
+	assert_int_equal(office.file.references, 1 + LIMIT_LINES_PARKED / 2);
+	assert_int_equal(lines_dropped(office.lines), LIMIT_LINES_PARKED / 2);
+	close_office(&office);
+}
+
+static void what_a_helper_dies_of_leaves_others_alone(void **state)
 {
 	struct office office;
 
@@ -389,7 +467,10 @@ int main(void)
 		cmocka_unit_test(broken_debug_information_is_no_news),
 		cmocka_unit_test(truncated_debug_information_is_no_news),
 		cmocka_unit_test(who_keeps_helpers_busy_waits_for_himself),
-		cmocka_unit_test(what_a_helper_dies_of_is_not_tried_again),
+		cmocka_unit_test(what_did_not_end_is_tried_again),
+		cmocka_unit_test(what_never_ends_is_tried_a_few_times),
+		cmocka_unit_test(what_waits_for_better_times_is_bounded),
+		cmocka_unit_test(what_a_helper_dies_of_leaves_others_alone),
 		cmocka_unit_test(one_user_leaves_room_for_others),
 		cmocka_unit_test(what_is_no_elf_file_has_no_lines),
 	};
