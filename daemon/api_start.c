@@ -43,6 +43,7 @@ int daemon_start_api(struct daemon *daemon)
 		.status = daemon_report,
 		.make_visible = daemon_make_visible,
 		.watched = daemon_watched,
+		.unlooked = daemon_unlooked,
 		.attach = daemon_attach,
 		.detach = daemon_detach,
 		.budget = daemon_budget,

@@ -172,14 +172,8 @@ static int daemon_start_store(struct daemon *daemon)
 		.keep_bytes = daemon->config->keep_bytes,
 		.library_code = daemon->config->library_code,
 	};
-	int r = store_open(&config, &daemon->store);
+	int r = daemon_open_store(daemon, &config);
 
-	if (r == -EBADMSG && store_set_aside(daemon->database) == 0) {
-		log_warning("'%s' is damaged in a part that nothing works without: it is kept as "
-			    "'%s.damaged', and a new one is made",
-			    daemon->database, daemon->database);
-		r = store_open(&config, &daemon->store);
-	}
 	if (r == -EPROTO)
 		return log_error_errno(r,
 				       "'%s' was written by a newer version: use that version, or "

@@ -166,6 +166,8 @@ int daemon_confine_helper(void);
 
 /* mapped.c */
 int daemon_start_maps(struct daemon *daemon);
+/* For the api: how many processes wait for a first look. */
+uint32_t daemon_unlooked(void *data);
 /* Reads the rings, a turn's worth: as intake_reach. */
 uint64_t daemon_reach(struct daemon *daemon, uint64_t now_ns);
 /* Reads them to their end, in turns and for a while at most: nobody reads what is left. */
@@ -265,7 +267,11 @@ void daemon_stack_lined(void *data, const struct symbol_job *job);
 /* starved.c: a process got no memory. */
 void daemon_tell_oom(struct daemon *daemon, const struct core_oom *oom);
 
-/* disk.c: logs when the store cannot write, and when it can again. */
+/* disk.c: in place of a database that is too damaged there is a new one, which says so. */
+int daemon_open_store(struct daemon *daemon, const struct store_config *config);
+/* The path of what was set aside and has not been removed; false: there is none. */
+bool daemon_aside(const struct daemon *daemon, char path[PATH_MAX]);
+/* Logs when the store cannot write, and when it can again. */
 void daemon_watch_store(struct daemon *daemon, uint64_t now_ns);
 /* Writes what is left, as far as the disk accepts it. */
 void daemon_stop_store(struct daemon *daemon);

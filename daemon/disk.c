@@ -1,11 +1,39 @@
-/* Disk: logs, once each, that the store cannot write, that it can again, and what was lost. */
+/* Disk: sets a damaged database aside; logs, once each, that the store cannot write, that it can
+ * again, and what was lost. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/base/log.h"
 #include "core/base/units.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/limits.h"
 #include "daemon/notify.h"
+
+bool daemon_aside(const struct daemon *daemon, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s" STORE_ASIDE, daemon->database);
+	return access(path, F_OK) == 0;
+}
+
+int daemon_open_store(struct daemon *daemon, const struct store_config *config)
+{
+	const struct core_loss lost = { .end_ns = uv_hrtime(),
+					.reason = LOSS_SET_ASIDE,
+					.count = 1 };
+	int r = store_open(config, &daemon->store);
+
+	if (r != -EBADMSG || store_set_aside(daemon->database) < 0)
+		return r;
+	log_warning("'%s' is damaged in a part that nothing works without: it is kept as "
+		    "'%s" STORE_ASIDE "', and a new one is made",
+		    daemon->database, daemon->database);
+	r = store_open(config, &daemon->store);
+	if (r == 0)
+		store_add(daemon->store, &lost);
+	return r;
+}
 
 static void disk_tell_begin(struct daemon *daemon, int error)
 {

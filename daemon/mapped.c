@@ -21,6 +21,11 @@ struct gone {
 	uint64_t heard_ns;
 };
 
+uint32_t daemon_unlooked(void *data)
+{
+	return maps_unlooked(((struct daemon *)data)->maps);
+}
+
 static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_t pid)
 {
 	const struct libraries_file mapped = {

@@ -456,11 +456,15 @@ static void report_exact(struct daemon *daemon, struct status_builder *builder)
 
 static void report_store(struct daemon *daemon, struct status_builder *builder)
 {
-	char text[UNITS_TEXT_SIZE];
+	char text[UNITS_TEXT_SIZE], aside[PATH_MAX];
 	struct store_stats store;
 
 	store_stats(daemon->store, &store);
 	status_text(builder, "store", "path", false, "%s", daemon->database);
+	if (daemon_aside(daemon, aside))
+		status_text(builder, "store", "set_aside", true,
+			    "%s has what was before: it was too damaged to be used; move it away",
+			    aside);
 	status_number(builder, "store", "database_bytes", false, (int64_t)store.database_bytes,
 		      "%s", units_bytes(text, store.database_bytes));
 	status_number(builder, "store", "ops_written", false, (int64_t)store.ops_written, "%lu",

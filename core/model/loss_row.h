@@ -93,13 +93,15 @@
 	X(45, NO_RETURN, NOTE, QUIET, "call", "no-return",                                         \
 	  "calls seen at their start only: without result and duration")                           \
 	X(46, NO_EFFECT, MISSING, QUIET, "call", "no-effect",                                      \
-	  "calls of which it is not known what they made, as they were seen at their start only")
+	  "calls of which it is not known what they made, as they were seen at their start only")  \
+	X(47, SET_ASIDE, NOTE, ALARM, "database", "set-aside",                                     \
+	  "databases too damaged to be used: what was before is in tracesmith.db.damaged")
 
 enum loss_reason {
 #define X(number, identifier, counts, alarm, noun, name, text) LOSS_##identifier = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 46,
+		LOSS_REASON_MAX = 47,
 };
 
 enum loss_counts { LOSS_COUNTS_MISSING, LOSS_COUNTS_PERIOD, LOSS_COUNTS_NOTE };

@@ -172,7 +172,7 @@ static int move(const char *path, const char *suffix)
 	char from[PATH_MAX], to[PATH_MAX];
 
 	if (snprintf(from, sizeof(from), "%s%s", path, suffix) >= (int)sizeof(from) ||
-	    snprintf(to, sizeof(to), "%s.damaged%s", path, suffix) >= (int)sizeof(to))
+	    snprintf(to, sizeof(to), "%s" STORE_ASIDE "%s", path, suffix) >= (int)sizeof(to))
 		return -ENAMETOOLONG;
 	if (rename(from, to) == 0)
 		return 0;

@@ -40,6 +40,7 @@ uint32_t store_first_id(uint64_t wall_ns);
 /* Opens or creates the database and starts the writer. A newer schema is refused (-EPROTO), an
  * older one is updated; a file that is too damaged, or no database (-EBADMSG), is left as it is. */
 int store_open(const struct store_config *config, struct store **ret);
+#define STORE_ASIDE ".damaged"
 /* Renames a database of ours that cannot be opened, and its log, to PATH.damaged; the one that was
  * put there before is gone then. -EBADMSG: it is not ours. */
 int store_set_aside(const char *path);

@@ -30,7 +30,8 @@
 	" AND boot = (SELECT boot FROM process WHERE id = ?1)"                                     \
 	" AND reason IN (SELECT id FROM loss_reason WHERE name IN ('ring-full', 'rate-limit',"     \
 	" 'call-state', 'bad-event', 'stray', 'limit', 'store', 'gap', 'unread', 'behind',"        \
-	" 'damaged', 'cut-off', 'windows', 'left-out', 'left-out-frequent', 'gap-torch'))"
+	" 'damaged', 'set-aside', 'cut-off', 'windows', 'left-out', 'left-out-frequent', "         \
+	"'gap-torch'))"
 
 struct load {
 	sqlite3 *db;

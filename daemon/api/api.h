@@ -114,6 +114,9 @@ struct api_callbacks {
 	/* Names the only processes that are traced. False: all are. Called on the loop. NULL:
 	 * always all. */
 	bool (*watched)(void *data, char *out, size_t size);
+	/* How many processes that ran before the daemon it has not looked at. Likewise; NULL: none.
+	 */
+	uint32_t (*unlooked)(void *data);
 	/* Whether everything that had come by then is visible to queries; hurries it there. Called
 	 * on the loop, every few milliseconds until it is or time is over: LIMIT_QUERY_READ_MS for
 	 * reading and writing, LIMIT_QUERY_WAIT_MS for what comes in between;

@@ -179,6 +179,7 @@ static int put_order(struct run *run)
 		.older_ns = query->older_ns,
 		.own = query->own,
 		.owner = query->owner,
+		.unlooked = query->unlooked,
 	};
 	_cleanup_(closep) int theirs = -1;
 	int pair[2];

@@ -36,6 +36,7 @@ struct job {
 	uint64_t waits_ns;	     /* since then, for more than its data to be read */
 	uint64_t older_ns;	     /* how old its data was when it was last asked */
 	char watched[QUERY_WATCHED]; /* the only traced processes, "": all */
+	uint32_t unlooked;
 	uint32_t writes;
 	bool running, done;
 	bool own;     /* sees only his own processes */
@@ -324,6 +325,7 @@ static void on_work(uv_work_t *work)
 		.own = job->own,
 		.owner = job->uid,
 		.watched = job->watched[0] ? job->watched : NULL,
+		.unlooked = job->unlooked,
 		.send = on_send,
 		.cancelled = on_cancelled,
 		.data = job,
@@ -473,6 +475,8 @@ static void start(struct job *job)
 	job->running = true;
 	if (api->callbacks.watched)
 		api->callbacks.watched(api->data, job->watched, sizeof(job->watched));
+	if (api->callbacks.unlooked)
+		job->unlooked = api->callbacks.unlooked(api->data);
 	uv_queue_work(api->loop, &job->work, on_work, on_worked);
 }
 

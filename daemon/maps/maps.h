@@ -81,6 +81,8 @@ int maps_new(uv_loop_t *loop, const struct maps_config *config,
 	     const struct maps_callbacks *callbacks, void *data, struct maps **ret);
 /* Begins to read current mappings; calls library_found for what it finds. */
 int maps_scan(struct maps *maps);
+/* How many processes it has not looked at yet, until the first time that it has at all. */
+uint32_t maps_unlooked(const struct maps *maps);
 /* Dies in two steps as every libuv handle; `closed` is called when all is freed. */
 void maps_close(struct maps *maps, void (*closed)(void *data));
 

@@ -28,7 +28,8 @@ struct maps_scan {
 	uint32_t count, room, at; /* at < count: under way */
 	uint64_t start_ns;
 	bool again;
-	bool late;	/* a process could not be looked into in time */
+	uint32_t late;	/* processes that could not be looked into in time */
+	bool whole;	/* there was a scan without any */
 	uint32_t lates; /* how many scans in a row that was so */
 };
 
@@ -46,7 +47,7 @@ static void on_searched(struct helper_task *task, int result)
 	uint32_t pid = search->pid;
 
 	search->pid = 0;
-	maps->scan->late |= result == -ETIMEDOUT || result == -EPIPE || result == -EBUSY;
+	maps->scan->late += result == -ETIMEDOUT || result == -EPIPE || result == -EBUSY;
 	if (result > 0 && !maps_process_find(maps, pid))
 		maps_process_track(maps, pid);
 	scan_advance(maps);
@@ -70,7 +71,7 @@ static int search_start(struct search *search, uint32_t pid)
 					     .done = on_searched };
 	r = helpers_ask(maps->helpers, &search->task, &look, sizeof(look), NULL, 0);
 	search->pid = r < 0 ? 0 : pid;
-	maps->scan->late |= r == -EBUSY;
+	maps->scan->late += r == -EBUSY;
 	return r;
 }
 
@@ -101,6 +102,7 @@ static void scan_over(struct maps *maps)
 	struct maps_scan *scan = maps->scan;
 	uint64_t next_ms = scan_next_ms(maps);
 
+	scan->whole |= !scan->late;
 	scan->lates = scan->late ? scan->lates + (scan->lates < LATES_MAX) : 0;
 	if (scan->again) {
 		scan->again = false;
@@ -144,7 +146,7 @@ int maps_scan(struct maps *maps)
 		return 0;
 	}
 	scan->start_ns = uv_hrtime();
-	scan->late = false;
+	scan->late = 0;
 	r = maps_proc_processes(on_process, scan);
 	if (r < 0)
 		return r;
@@ -155,6 +157,18 @@ int maps_scan(struct maps *maps)
 void maps_scan_on_timer(uv_timer_t *timer)
 {
 	maps_scan(timer->data);
+}
+
+uint32_t maps_unlooked(const struct maps *maps)
+{
+	const struct maps_scan *scan = maps->scan;
+	uint32_t unlooked = scan->count - scan->at + scan->late;
+
+	if (scan->whole)
+		return 0;
+	for (uint32_t i = 0; i < AT_ONCE; i++)
+		unlooked += scan->search[i].pid != 0;
+	return unlooked;
 }
 
 int maps_scan_init(struct maps *maps)

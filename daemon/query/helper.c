@@ -156,6 +156,7 @@ void query_helper_run(int socket)
 	job.older_ns = order.older_ns;
 	job.own = order.own;
 	job.owner = order.owner;
+	job.unlooked = order.unlooked;
 	if (order.watched[0])
 		job.watched = order.watched;
 	request = read_request();

@@ -18,7 +18,7 @@ struct query_order {
 	uint64_t now_ns;
 	int64_t suspended_ns;
 	uint64_t older_ns;
-	uint32_t own, owner; /* as in query.h */
+	uint32_t own, owner, unlooked; /* as in query.h */
 	char boot_id[64];
 	char watched[QUERY_WATCHED]; /* the only traced processes, "": all */
 	char database[PATH_MAX];

@@ -375,7 +375,21 @@ class DaemonRefuses(unittest.TestCase):
         daemon.start()
         self.assertEqual(daemon.log().count("and a new one is made"), 1)
         self.assertTrue(os.path.exists(daemon.database + ".damaged"))
-        self.assertEqual(daemon.answer("apis")["loss"], {})
+        answer = daemon.answer("apis")
+        self.assertEqual((answer["rows"], answer["loss"]), ([], {"set-aside": 1}))
+        self.assertIn("what was before is in tracesmith.db.damaged", answer["note"])
+        self.assertIn("tracesmith.db.damaged", daemon.ctl("query", "apis", "--pid", process.pid).err)
+        said = f"set_aside +{daemon.database}.damaged has what was before"
+        self.assertRegex(daemon.ctl("status").out, f"! {said}")
+        check = daemon.ctl("status", "--check")
+        self.assertEqual(check.code, 1)
+        self.assertRegex(check.out, f"^WARNING: store set_aside: {daemon.database}.damaged")
+        # It stays a loss, and whoever has moved it away has seen it.
+        os.unlink(daemon.database + ".damaged")
+        daemon.stop()
+        daemon.start()
+        self.assertNotIn("set_aside", daemon.ctl("status").out)
+        self.assertEqual(daemon.answer("loss")["loss"]["set-aside"], 1)
 
 
 if __name__ == "__main__":

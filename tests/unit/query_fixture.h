@@ -16,6 +16,7 @@
 enum fn { FN_LAUNCH = 1, FN_ALLOC, FN_FREE, FN_HTOD, FN_SYNC };
 
 static uint32_t fixture_owner; /* who asks, and sees only his own; 0: one who sees all */
+static uint32_t fixture_unlooked;
 /* The clock of the tests, far enough from the boot for every window. */
 static uint64_t fixture_now_ns = 100000 * SECOND_NS + 345678901;
 
@@ -86,6 +87,7 @@ static inline void run_request(const struct fixture *fixture, Tracesmith__V1__Re
 		.now_ns = fixture_now_ns,
 		.own = fixture_owner,
 		.owner = fixture_owner,
+		.unlooked = fixture_unlooked,
 		.send = take_reply,
 		.cancelled = is_cancelled,
 		.data = answer,

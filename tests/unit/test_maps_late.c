@@ -209,9 +209,12 @@ static void the_host_is_searched_again_for_who_was_late(void **state)
 	assert_int_equal(maps_scan(world->maps), 0);
 	wait_asked(world, 1);
 	assert_int_equal(world->helpers.kind, MAPS_LOOK_SEARCH);
+	assert_int_equal(maps_unlooked(world->maps), 1);
 	answer(world, -ETIMEDOUT);
+	assert_int_equal(maps_unlooked(world->maps), 1);
 	wait_asked(world, 2);
 	answer(world, 1);
+	assert_int_equal(maps_unlooked(world->maps), 0);
 	wait_asked(world, 3);
 	assert_int_equal(world->helpers.kind, MAPS_LOOK_OPEN);
 	answer_library(world);

@@ -153,7 +153,7 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 	const uint64_t all = BIT(RING_FULL) | BIT(CALL_STATE) | BIT(PROCESS) | BIT(BAD_EVENT) |
 			     BIT(STRAY) | BIT(LIMIT) | BIT(STORE) | BIT(STORE_ROWS) | BIT(GAP) |
 			     BIT(UNREAD) | BIT(CUT_OFF) | BIT(BEHIND) | BIT(DAMAGED) |
-			     BIT(LEFT_OUT);
+			     BIT(SET_ASIDE) | BIT(LEFT_OUT);
 	const uint64_t pools = all | BIT(EXACT_RING) | BIT(CUPTI) | BIT(BUFFERS) | BIT(RING_STUCK) |
 			       BIT(UNKNOWN_RECORD) | BIT(PAUSED) | BIT(BUDGET) | BIT(DISCONNECTED) |
 			       BIT(EXACT_WINDOWS);

@@ -150,6 +150,40 @@ static void test_nothing_at_all_is_said(void **state)
 	expect_note(state, QUERY(.name = "kernels"), "No process has used CUDA");
 }
 
+static void test_what_was_not_looked_at_yet_is_said(void **state)
+{
+	const char *still = "still looking at the processes that were there before tracesmithd, 3 "
+			    "to go: ask again in a few seconds";
+	char note[400];
+
+	fixture_unlooked = 3;
+	snprintf(note, sizeof(note), "No process has used CUDA; %s", still);
+	expect_note(state, QUERY(.name = "kernels"), note);
+	refuse(state, QUERY(.name = "apis", .pid = PROBE), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+	       still);
+	fixture_unlooked = 0;
+}
+
+static void test_a_database_set_aside_is_said(void **state)
+{
+	const struct core_loss lost = { .end_ns = fixture_now_ns,
+					.reason = LOSS_SET_ASIDE,
+					.count = 1 };
+	const char *aside = "what was before is in tracesmith.db.damaged, since the database was "
+			    "too damaged to be used";
+	struct fixture *fixture = *state;
+	char note[400];
+
+	assert_int_equal(fixture_open(fixture), 0);
+	store_add(fixture->store, &lost);
+	store_commit(fixture->store, fixture_now_ns);
+	fixture->store = store_free(fixture->store);
+	snprintf(note, sizeof(note), "No process has used CUDA; %s", aside);
+	expect_note(state, QUERY(.name = "kernels"), note);
+	refuse(state, QUERY(.name = "apis", .pid = PROBE), TRACESMITH__V1__ERROR__CODE__NOT_FOUND,
+	       aside);
+}
+
 #define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
 
 int main(void)
@@ -162,6 +196,8 @@ int main(void)
 		TEST(test_the_time_of_a_process_is_said, setup),
 		TEST(test_the_young_are_no_leaks, setup),
 		TEST(test_nothing_at_all_is_said, setup_empty),
+		TEST(test_what_was_not_looked_at_yet_is_said, setup_empty),
+		TEST(test_a_database_set_aside_is_said, setup_empty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -309,7 +309,9 @@ int answer_check_pid(struct answer *answer, uint32_t pid)
 	r = sql_integer(stmt, &found);
 	if (r < 0 || found)
 		return r;
-	r = answer_remark_hidden(answer);
+	r = answer_remark_unseen(answer);
+	if (r == 0)
+		r = answer_remark_hidden(answer);
 	return r < 0 ? r : answer_fail(answer, REASON(UNKNOWN_PROCESS), REMARK_NUMBER(pid), NULL);
 }
 
@@ -332,7 +334,9 @@ int answer_check_user(struct answer *answer, const char *user)
 	r = sql_integer(stmt, &found);
 	if (r < 0 || found)
 		return r;
-	r = answer_remark_hidden(answer);
+	r = answer_remark_unseen(answer);
+	if (r == 0)
+		r = answer_remark_hidden(answer);
 	return r < 0 ? r : answer_fail(answer, REASON(UNKNOWN_USER), user, NULL);
 }
 

@@ -113,6 +113,8 @@ int answer_add_loss(struct answer *answer, Tracesmith__V1__Done *done, const cha
 int answer_explain(struct answer *answer, const struct query *query,
 		   const Tracesmith__V1__QueryRequest *request);
 /* Remarks that there are processes that the daemon does not watch, where that is so. */
+/* What an answer may lack that has no rows, or knows no such process. */
+int answer_remark_unseen(struct answer *answer);
 int answer_remark_hidden(struct answer *answer);
 
 /* choose.c: prepares a query, in the order of the request, for up to `limit` rows, and says of a

@@ -59,6 +59,7 @@ static const uint32_t about_of[LOSS_REASON_MAX + 1] = {
 	[LOSS_TENSORS] = ABOUT_MEMORY,
 	[LOSS_TENSOR_MISMATCH] = ABOUT_MEMORY,
 	[LOSS_DAMAGED] = ABOUT_ALL,
+	[LOSS_SET_ASIDE] = ABOUT_ALL,
 };
 
 /* A sum of integers that is too large would be an error, and each answer would be that one: those

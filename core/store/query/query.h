@@ -30,6 +30,8 @@ struct query_job {
 	bool own; /* nothing but what is of processes of `owner` */
 	uint32_t owner;
 	const char *watched; /* the only processes that the daemon traces; NULL: all */
+	/* Processes that ran before the daemon, and at which it has not looked yet. */
+	uint32_t unlooked;
 	/* Sends a reply; waits while the reader is slow. -ECANCELED: nobody wants it any more. */
 	int (*send)(void *data, const Tracesmith__V1__Reply *reply);
 	bool (*cancelled)(void *data);

@@ -92,6 +92,10 @@ static const struct meaning meanings[] = {
 	[REASON(OLDER)] = { 0, "This answer is {1} s old: what happened since then is not in it "
 			       "yet" },
 	[REASON(OWN_ONLY)] = { 0, "tracesmithd's settings show you only your own processes" },
+	[REASON(STILL_LOOKING)] = { 0, "still looking at the processes that were there before "
+				       "tracesmithd, {1} to go: ask again in a few seconds" },
+	[REASON(SET_ASIDE)] = { 0, "what was before is in tracesmith.db.damaged, since the "
+				   "database was too damaged to be used" },
 	[REASON(HIDDEN)] = { 0, "tracesmithd's settings hide all processes except those of {1}" },
 
 	[REASON(PROTOCOL)] = { CODE(BAD_REQUEST), "tracesmithd {1} uses another protocol" },

@@ -8,7 +8,7 @@
 #include "core/base/arena.h"
 #include "proto/control.pb-c.h"
 
-#define REMARKS_MAX	     3
+#define REMARKS_MAX	     6
 #define REMARK_ARGUMENTS_MAX 5
 
 #define REASON(name)	     TRACESMITH__V1__REMARK__REASON__##name

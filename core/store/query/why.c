@@ -239,7 +239,33 @@ int answer_explain(struct answer *answer, const struct query *query,
 		remark_number(why.pid, request->pid);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(causes); i++)
 		r = causes[i](&why);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : answer_remark_unseen(answer);
+}
+
+static bool was_set_aside(const struct answer *answer)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	int64_t found = 0;
+
+	if (sql_prepare(answer->db,
+			"SELECT EXISTS (SELECT 1 FROM loss WHERE boot = ? AND reason = ?)",
+			&stmt) < 0)
+		return false;
+	sql_bind(stmt, answer->boot, LOSS_SET_ASIDE);
+	return sql_integer(stmt, &found) == 0 && found;
+}
+
+int answer_remark_unseen(struct answer *answer)
+{
+	const uint32_t unlooked = answer->job->unlooked;
+	int r = 0;
+
+	if (unlooked)
+		r = remarks_add(&answer->remarks, REASON(STILL_LOOKING), REMARK_NUMBER(unlooked),
+				NULL);
+	if (r == 0 && was_set_aside(answer))
+		r = remarks_add(&answer->remarks, REASON(SET_ASIDE), NULL);
+	return r;
 }
 
 /* No answer has what the daemon does not trace. */
