@@ -17,7 +17,8 @@
 #include "daemon/symbol/lines_helper.h"
 
 /* A query waits for an answer this long, and no longer for who hangs. */
-#define VISIBLE_NS (50 * NS_PER_MS)
+#define VISIBLE_NS     (50 * NS_PER_MS)
+#define DESCRIBE_TRIES 8
 enum { KIND_LOOK, KIND_DESCRIBE, KIND_LINES, KIND_ATTACH, KIND_PYTHON, KIND_STACK, KINDS };
 
 static int look_say(void *data, char *message, size_t size, const int *fd, uint32_t fds)
@@ -46,7 +47,10 @@ static int run_describe(int socket, const void *request, size_t size, const int 
 static const struct helper_kind kinds[KINDS] = {
 	[KIND_LOOK] = { .run = run_look, .per_user = LIMIT_HELPERS_PER_UID },
 	[KIND_DESCRIBE] = { .run = run_describe, .per_user = LIMIT_HELPERS_PER_UID },
-	[KIND_LINES] = { .run = lines_look, .per_user = LIMIT_LINES_HELPERS, .once = true },
+	[KIND_LINES] = { .run = lines_look,
+			 .per_user = LIMIT_LINES_HELPERS,
+			 .once = true,
+			 .may_die = true },
 	[KIND_ATTACH] = { .run = exact_helper_run,
 			  .per_user = LIMIT_HELPERS_PER_UID,
 			  .once = true,
@@ -118,6 +122,7 @@ struct describing {
 	struct daemon *daemon;
 	uint32_t process;
 	uint64_t started_ticks, asked_ns;
+	uint32_t pid, tries;
 	bool stale;	/* it runs another program now */
 	bool announced; /* its command line came with its event, in full */
 };
@@ -141,10 +146,21 @@ static void on_described(struct helper_task *task, const void *data, size_t size
 	daemon_stir(describing->daemon);
 }
 
+static int ask_description(struct describing *describing)
+{
+	describing->tries++;
+	return helpers_ask(describing->daemon->helpers, &describing->task, &describing->pid,
+			   sizeof(describing->pid), NULL, 0);
+}
+
+/* A helper that was killed is no reason to know nothing of a process. */
 static void on_description_over(struct helper_task *task, int result)
 {
 	struct describing *describing = list_item(task, struct describing, task);
 
+	if (result == -EPIPE && describing->tries < DESCRIBE_TRIES &&
+	    ask_description(describing) == 0)
+		return;
 	list_remove(&describing->link);
 	free(describing);
 }
@@ -152,7 +168,6 @@ static void on_description_over(struct helper_task *task, int result)
 void daemon_describe(struct daemon *daemon, const struct core_process *process)
 {
 	struct describing *describing = calloc(1, sizeof(*describing)), *other;
-	uint32_t pid = process->pid;
 
 	if (!describing)
 		return;
@@ -161,6 +176,7 @@ void daemon_describe(struct daemon *daemon, const struct core_process *process)
 			other->stale = true;
 	describing->daemon = daemon;
 	describing->process = process->id;
+	describing->pid = process->pid;
 	describing->started_ticks = process->started_ticks;
 	describing->asked_ns = uv_hrtime();
 	describing->announced = daemon->announced.pid == process->pid && daemon->announced.whole;
@@ -170,7 +186,7 @@ void daemon_describe(struct daemon *daemon, const struct core_process *process)
 						 .message = on_described,
 						 .done = on_description_over };
 	list_append(&daemon->describing, &describing->link);
-	if (helpers_ask(daemon->helpers, &describing->task, &pid, sizeof(pid), NULL, 0) < 0)
+	if (ask_description(describing) < 0)
 		on_description_over(&describing->task, 0);
 }
 

@@ -19,6 +19,8 @@
 #define REPORT_CPUS 1024
 #define REPORT_SLOW 8 /* names of slow functions shown */
 #define REPORT_OUT  8 /* processes left out */
+/* A warning for as long as a loss is one. */
+#define REPORT_LATELY_MS (10 * 60 * 1000)
 
 static const char *const way_text[] = {
 	[PROBE_WAY_AUTO] = "none",
@@ -75,6 +77,7 @@ static void report_daemon(struct daemon *daemon, struct status_builder *builder)
 	char text[UNITS_TEXT_SIZE];
 	uint64_t up_ns = uv_hrtime() - daemon->started_ns, cpu_ns, rss = report_rss_bytes();
 	const struct meter *meter = &daemon->meter;
+	struct helpers_stats helpers;
 	struct rusage usage;
 
 	getrusage(RUSAGE_SELF, &usage);
@@ -94,6 +97,11 @@ static void report_daemon(struct daemon *daemon, struct status_builder *builder)
 		      units_nanoseconds(text, meter->longest_cpu_ns));
 	status_number(builder, "daemon", "memory_bytes", false, (int64_t)rss, "%s",
 		      units_bytes(text, rss));
+	helpers_stats(daemon->helpers, &helpers);
+	if (helpers.died > 0)
+		status_number(builder, "daemon", "helpers_died",
+			      uv_now(&daemon->loop) - helpers.died_ms < REPORT_LATELY_MS,
+			      (int64_t)helpers.died, "%lu were killed or crashed", helpers.died);
 	if (invariant_count() > 0)
 		status_number(
 			builder, "daemon", "broken_invariants", true, (int64_t)invariant_count(),

@@ -64,6 +64,7 @@ struct api {
 	struct quota viewers;
 	uv_timer_t beat; /* runs while there are any */
 	uint64_t refused;
+	uint64_t died, died_ms;	    /* processes that answered queries, and the last time */
 	void (*closed)(void *data); /* set: closing */
 };
 

@@ -378,6 +378,10 @@ static void fail(struct job *job)
 	static struct log_limit limit;
 	Tracesmith__V1__Remark__Reason why = job->why ? job->why : REASON(NO_MEMORY);
 
+	if (why == REASON(QUERY_ENDED)) {
+		job->api->died++;
+		job->api->died_ms = uv_now(job->api->loop);
+	}
 	if (why == REASON(QUERY_ENDED) && log_allowed(&limit, 5))
 		log_warning("The process that answered a query of uid %u %s", job->uid, job->text);
 	client_fail(job->client, job->request->id, why, job->text[0] ? job->text : NULL, NULL);

@@ -201,6 +201,9 @@ static void task_failed(struct session *session, int error)
 		       "thread held a lock that loading a library takes: what was done to it is "
 		       "undone when it does",
 		       session->pid, LIMIT_ATTACH_MS / 1000);
+	else if (error == -EPIPE)
+		failed(session, "The helper that was to change process %u was killed: try again",
+		       session->pid);
 	else if (error == -EBUSY)
 		failed(session,
 		       "Too many processes of this user are being attached to: try "

@@ -192,6 +192,10 @@ static void helper_over(struct helper *helper)
 	struct helper_task *task = TAKE(helper->task);
 	struct helpers *helpers = helper->helpers;
 
+	if (!helper->killed && !(task && helper_kind(task->kind)->may_die)) {
+		helpers->stats.died++;
+		helpers->stats.died_ms = uv_now(helpers->loop);
+	}
 	helper_drop(helper);
 	if (task)
 		task_done(helpers, task, -EPIPE);

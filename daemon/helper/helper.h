@@ -32,6 +32,8 @@ struct helper_kind {
 	bool undoes;
 	/* It runs in a helper that may trace processes. Only with `once`. */
 	bool traces;
+	/* Files that somebody wrote to break it may end the helper, and that is no news. */
+	bool may_die;
 };
 
 struct helper_task {
@@ -86,6 +88,8 @@ struct helpers_stats {
 	uint32_t stuck;	  /* killed, and not yet gone */
 	uint64_t late;	  /* tasks whose deadline passed */
 	uint64_t refused; /* because there were too many */
+	uint64_t died;	  /* helpers that somebody else ended, or a defect of theirs */
+	uint64_t died_ms; /* when the last one did, as uv_now() */
 };
 void helpers_stats(const struct helpers *helpers, struct helpers_stats *ret);
 

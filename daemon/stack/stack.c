@@ -157,6 +157,8 @@ static void on_done(struct helper_task *task, int result)
 
 	if (result == -ETIMEDOUT)
 		fail(job, REASON(STACK_SLOW), REMARK_NUMBER(LIMIT_STACK_S));
+	else if (result == -EPIPE && !job->why.count)
+		fail(job, REASON(QUERY_ENDED), "was killed");
 	else if (!job->why.count && (result < 0 || add_work(job) < 0))
 		fail(job, REASON(NO_MEMORY), NULL);
 	if (job->why.count) {

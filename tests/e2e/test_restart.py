@@ -261,27 +261,61 @@ class Broker(unittest.TestCase):
             self.daemon.start()
             self.daemon.query("kernels")
 
+    def kill_below(self, share):
+        """Of those that the zygote started, and of theirs; returns the names of those that were there."""
+        killed = set()
+        for pid in children_of(child(self.daemon, "ts-zygote")):
+            for each in [pid, *children_of(pid)]:
+                name = comm(each)
+                if name and random.random() < share:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(each, signal.SIGKILL)
+                        killed.add(name)
+        return killed
+
     def test_others_are_started_again(self):
-        """Those beside the zygote, which are killed whenever they are found."""
+        """Those beside the zygote, which are killed whenever they are found: what was asked of them is answered, or refused with
+        a reason, and status tells."""
         process = workload("loop", "--seconds", "600", "--pace-ms", "5")
         self.addCleanup(lambda: (process.kill(), process.communicate()))
         wait_for("its calls", lambda: self.daemon.known(process.pid))
-        killed, until = set(), time.monotonic() + PARTS_S
-        while time.monotonic() < until or killed < {"ts-helper", "ts-opener"}:
-            self.assertLess(time.monotonic(), until + tracesmith.DEADLINE, killed)
-            with subprocess.Popen([os.path.join(tracesmith.BUILD, "tsctl"), "stack", str(process.pid)], stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL, env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)):
+        self.assertNotIn("_died", self.daemon.ctl("status").out)
+        asks = (["stack", process.pid], ["sql", "SELECT count(*) FROM op"], ["query", "apis", "--pid", process.pid],
+                ["attach", process.pid], ["detach", process.pid], ["export", "--csv", "--pid", process.pid, "-o", "-"])
+        killed, until, turn = set(), time.monotonic() + PARTS_S, 0
+        while time.monotonic() < until or not killed >= {"ts-helper", "ts-opener", "ts-query", "ts-attach"}:
+            self.assertLess(time.monotonic(), until + 2 * tracesmith.DEADLINE, killed)
+            ask = asks[turn % len(asks)]
+            turn += 1
+            with subprocess.Popen([os.path.join(tracesmith.BUILD, "tsctl"), *map(str, ask)], text=True, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket)) as asking:
                 time.sleep(random.uniform(0, 0.03))
-                for pid in children_of(child(self.daemon, "ts-zygote")):
-                    for each in [pid, *children_of(pid)]:
-                        if random.random() < 0.5:
-                            killed.add(comm(each))
-                            with contextlib.suppress(ProcessLookupError):
-                                os.kill(each, signal.SIGKILL)
+                killed |= self.kill_below(0.5)
+                said = asking.communicate()[1]
+            self.assertIn(asking.returncode, (0, 1), (ask, said))
+            self.assertTrue(asking.returncode == 0 or len(said.splitlines()) == 1, (ask, said))
+            self.assertNotIn("Not enough memory", said)
+            self.assertIsNone(process.poll(), (ask, said))
         self.assertIsNone(self.daemon.process.poll(), self.daemon.log())
         before = self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"]
         wait_for("more calls", lambda: self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"] > before)
         wait_for("its stacks", lambda: self.daemon.ctl("stack", process.pid).code == 0)
+        status = self.daemon.ctl("status").out
+        for name in "helpers_died", "queries_died":
+            self.assertRegex(status, f"! {name} +[1-9][0-9]* were killed or crashed")
+        check = self.daemon.ctl("status", "--check")
+        self.assertEqual((check.code, check.out.split(":")[0]), (1, "WARNING"))
+
+    def test_a_process_is_described_though_helpers_are_killed(self):
+        """Its command line and its container are read once."""
+        for _ in range(20):
+            process = workload("leak", "--steps", "20")
+            self.addCleanup(lambda process=process: (process.kill(), process.communicate()))
+            until, left = time.monotonic() + 0.2, 4  # fewer than it is tried
+            while left and time.monotonic() < until:
+                left -= bool(self.kill_below(0.5))
+            wait_for("what is known of it", lambda: self.daemon.sql(
+                f"SELECT cgroup FROM process WHERE pid = {process.pid} AND cgroup IS NOT NULL"))
 
     def test_it_ends_with_the_daemon_and_leaves_no_probes(self):
         def stay():

@@ -300,6 +300,7 @@ static void a_helper_that_hangs_is_killed_and_replaced(void **state)
 	WAIT_UNTIL(world, stuck(world) == 0);
 	helpers_stats(world->helpers, &stats);
 	assert_int_equal(stats.late, 1);
+	assert_int_equal(stats.died, 0);
 	assert_int_equal(hang.done, 1);
 }
 
@@ -307,12 +308,15 @@ static void a_helper_that_ends_fails_its_task_only(void **state)
 {
 	struct world *world = *state;
 	struct question end, next;
+	struct helpers_stats stats;
 
 	assert_int_equal(ask(world, &end, END, 0, LONG_MS), 0);
 	assert_int_equal(ask(world, &next, ANSWER, 0, LONG_MS), 0);
 	WAIT_UNTIL(world, end.done && next.done);
 	assert_int_equal(end.result, -EPIPE);
 	assert_true(next.result > 0);
+	helpers_stats(world->helpers, &stats);
+	assert_int_equal(stats.died, 1);
 }
 
 static void who_hangs_them_takes_places_of_his_own(void **state)
