@@ -9,6 +9,7 @@
 
 #include "core/sbt/sbt.h"
 #include "core/store/chunk_data.h"
+#include "core/store/query/phrase.h"
 #include "core/store/sql.h"
 #include "core/waste/waste.h"
 
@@ -18,20 +19,20 @@
 	(WORK_COLUMNS | COLUMN(END_NS) | COLUMN(FN) | COLUMN(DETAIL) | COLUMN(RESULT) |            \
 	 COLUMN(ADDRESS) | COLUMN(SOURCE) | COLUMN(BYTES) | COLUMN(STACK_ID))
 
-#define OF_WINDOW	" FROM chunk WHERE process = ?1 AND first_ns <= ?3 AND last_ns >= ?2"
+#define OF_CHUNKS	" FROM chunk WHERE process = ?1 AND first_ns <= ?3 AND last_ns >= ?2"
 #define OF_KINDS(names) " AND kind IN (SELECT id FROM kind WHERE name IN (" names "))"
-#define EVENTS		OF_WINDOW OF_KINDS("'alloc', 'free', 'copy', 'set', 'memory'")
-#define WORK		OF_WINDOW OF_KINDS("'launch', 'kernel'")
+#define EVENTS		OF_CHUNKS OF_KINDS("'alloc', 'free', 'copy', 'set', 'memory'")
+#define WORK		OF_CHUNKS OF_KINDS("'launch', 'kernel'")
 
-/* Reasons for which a call that uses memory may not be there. */
+/* Times in which calls that use memory may have been made that are not there: they were not seen,
+ * or they still wait for a synchronization. */
 #define LOSSES                                                                                     \
 	"SELECT start_ns, end_ns FROM loss WHERE (process = ?1 OR process = 0)"                    \
 	" AND start_ns <= ?3 AND end_ns >= ?2"                                                     \
 	" AND boot = (SELECT boot FROM process WHERE id = ?1)"                                     \
-	" AND reason IN (SELECT id FROM loss_reason WHERE name IN ('ring-full', 'rate-limit',"     \
-	" 'call-state', 'bad-event', 'stray', 'limit', 'store', 'gap', 'unread', 'behind',"        \
-	" 'damaged', 'set-aside', 'cut-off', 'windows', 'left-out', 'left-out-frequent', "         \
-	"'gap-torch'))"
+	" AND " IS_UNSEEN " UNION ALL SELECT oldest_pending_ns, ?3 FROM boot"                      \
+	" WHERE oldest_pending_ns > 0 AND oldest_pending_ns <= ?3"                                 \
+	" AND id = (SELECT boot FROM process WHERE id = ?1 AND coalesce(exit_ns, 0) = 0)"
 
 struct load {
 	sqlite3 *db;
@@ -205,7 +206,7 @@ static int count_left_out(const struct load *load, uint64_t *left_out)
 
 static int load_all(struct load *load, uint32_t max)
 {
-	int r = load_each(load, "SELECT min(first_ns), max(last_ns)" OF_WINDOW, take_extent);
+	int r = load_each(load, "SELECT min(first_ns), max(last_ns)" OF_CHUNKS, take_extent);
 
 	if (r == 0)
 		r = waste_new(load->process, load->since_ns, load->until_ns, max, &load->waste);

@@ -162,7 +162,7 @@ class Pages(unittest.TestCase):
 
     def test_every_loss_reason_says_what_it_counts(self):
         header = (tree.ROOT / "core/model/loss_row.h").read_text().partition("#define LOSS_REASONS")[2]
-        reasons = re.findall(r'X\(\d+, \w+, (\w+), (\w+), "\w+", "([a-z-]+)"', header.partition("\nenum")[0])
+        reasons = re.findall(r'X\(\d+, \w+, (\w+), (\w+), \w+,\s*"\w+",\s*"([a-z-]+)"', header.partition("\nenum")[0])
         wanted = {name: counts.lower() + (", warns" if alarm == "ALARM" else "") for counts, alarm, name in reasons}
         self.assertGreater(len(wanted), 30)
         text = (tree.ROOT / "docs/queries.md").read_text().partition("\n## loss\n")[2].partition("\n## ")[0]

@@ -3,6 +3,9 @@
  *   hook FUNCTION mprotect|mem	a jump over its start, after which it does nothing but count
  *   unhook FUNCTION		the bytes that were there
  *   call FUNCTION COUNT		says how often the jump was taken
+ *   hold BYTES			memory, in place of what was held
+ *   fill COUNT			copies into it
+ *   drop			frees it
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,6 +20,7 @@
 
 static void *driver;
 static int taken;
+static unsigned long long held, held_bytes;
 static unsigned char jump[] = { 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0 };
 static unsigned char before[sizeof(jump)];
 
@@ -77,6 +81,41 @@ static void call(const char *name, int count)
 		function(0, 0l, 0l, 0l, 0l, 0l, 0l, 0l, 0l, 0l, 0l);
 }
 
+static void drop(void)
+{
+	if (held)
+		((int (*)(unsigned long long))find("cuMemFree_v2"))(held);
+	held = 0;
+}
+
+static void hold(unsigned long bytes)
+{
+	int (*allocate)(unsigned long long *, unsigned long) =
+		(int (*)(unsigned long long *, unsigned long))find("cuMemAlloc_v2");
+
+	static void *context;
+
+	if (!context) {
+		((int (*)(void **, int))find("cuDevicePrimaryCtxRetain"))(&context, 0);
+		((int (*)(void *))find("cuCtxSetCurrent"))(context);
+	}
+	drop();
+	held_bytes = bytes;
+	if (allocate(&held, bytes))
+		fprintf(stderr, "hooks: no memory\n");
+}
+
+static void fill(int count)
+{
+	static char from[4096];
+	int (*copy)(unsigned long long, const void *, unsigned long, void *) =
+		(int (*)(unsigned long long, const void *, unsigned long, void *))find(
+			"cuMemcpyHtoDAsync_v2");
+
+	for (int i = 0; i < count; i++)
+		copy(held, from, held_bytes < sizeof(from) ? held_bytes : sizeof(from), NULL);
+}
+
 int main(int argc, char **argv)
 {
 	char line[256], *word[WORDS];
@@ -96,6 +135,12 @@ int main(int argc, char **argv)
 			put(word[1], word[2]);
 		else if (strcmp(word[0], "unhook") == 0)
 			write_by_mem(find(word[1]), before, sizeof(before));
+		else if (strcmp(word[0], "hold") == 0)
+			hold((unsigned long)atol(word[1]));
+		else if (strcmp(word[0], "fill") == 0)
+			fill(atoi(word[1]));
+		else if (strcmp(word[0], "drop") == 0)
+			drop();
 		else
 			call(word[1], atoi(word[2]));
 		printf("%d ", taken);

@@ -75,6 +75,24 @@ class Honest(Case):
             wait_for("its end", lambda: self.daemon.ended(process.pid))
             self.assert_honest(process)
 
+    def test_what_was_not_watched_is_not_certain(self):
+        """Memory that is copied into in every step, by copies of which most are not seen."""
+        self.daemon.start()
+        process = self.program()
+
+        def is_unseen():
+            self.say(process, "hold", 1 << 20)
+            for _ in range(20):
+                self.say(process, "fill", 300)
+                time.sleep(0.05)
+            self.say(process, "drop")
+            answer = self.daemon.answer("waste", "--pid", process.pid)
+            self.assertEqual([row for row in answer["rows"] if row["kind"] == "device" and row["certainty"] == "certain" and
+                              row["pattern"] in ("never used", "freed late")], [], answer)
+            return "windows" in answer["loss"] and any(
+                row["pattern"] in ("never used", "freed late") for row in self.daemon.query("waste", "--pid", process.pid, "--all"))
+        wait_for("a step of which no copy is seen", is_unseen)
+
     def test_an_end_in_the_first_gap(self):
         """Nothing was ever compared, so nothing is known of what was missed but that it was."""
         self.daemon.start()

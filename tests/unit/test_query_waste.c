@@ -52,7 +52,7 @@ static void add_launch(uint32_t process, uint64_t ms, uint64_t end_ms)
 				.gpu_end_ns = end_ms ? at(end_ms) : 0 });
 }
 
-static int setup(void **state)
+static int setup_with(void **state, void (*add)(void))
 {
 	const struct frame frames[] = { FRAME(0x10, 0x10, "/lib/libcuda.so.1", "cuMemAlloc_v2"),
 					FRAME(0x20, 0x20, "/opt/app", "forward") };
@@ -79,9 +79,44 @@ static int setup(void **state)
 	/* Of a third, something was missed. */
 	add_block(3, 100, 0x1000, STACK);
 	store_add(store, &(struct core_loss){ at(300), at(400), 3, LOSS_RING_FULL, 1 });
+	if (add)
+		add();
 	store_commit(store, fixture_now_ns);
 	fixture->store = store_free(store);
 	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_with(state, NULL);
+}
+
+/* A process for each reason, whose memory nothing was copied into that was seen. */
+static void add_each_reason(void)
+{
+	for (uint8_t reason = 1; reason <= LOSS_REASON_MAX; reason++) {
+		uint32_t id = 3u + reason;
+
+		add_process(store, id, PID + id - 1, 0);
+		add_block(id, 100, 0x1000, STACK);
+		store_add(store, &(struct core_loss){ at(300), at(400), id, reason, 1 });
+	}
+}
+
+static int setup_reasons(void **state)
+{
+	return setup_with(state, add_each_reason);
+}
+
+/* The second block of the first process may have been used by copies that are still to come. */
+static void add_pending(void)
+{
+	store_pending(store, at(8500));
+}
+
+static int setup_pending(void **state)
+{
+	return setup_with(state, add_pending);
 }
 
 static void expect_rows(void **state, Tracesmith__V1__QueryRequest query, size_t rows,
@@ -122,6 +157,38 @@ static void test_a_window_cuts(void **state)
 		    (const char *const[]){ "\"count\":1,", NULL });
 }
 
+static void test_nothing_is_certain_of_a_time_that_was_not_seen(void **state)
+{
+	static const struct {
+		const char *name, *seen;
+	} reasons[LOSS_REASON_MAX + 1] = {
+#define X(number, identifier, counts, alarm, seen, noun, name, text) [number] = { name, #seen },
+		LOSS_REASONS(X)
+#undef X
+	};
+	int unseen = 0;
+
+	for (uint8_t reason = 1; reason <= LOSS_REASON_MAX; reason++) {
+		Tracesmith__V1__QueryRequest query =
+			QUERY(.name = "waste", .pid = PID + 2 + reason);
+		struct answer_text answer = { 0 };
+		bool is_unseen = strcmp(reasons[reason].seen, "UNSEEN") == 0;
+
+		run_named(*state, &query, &answer);
+		if (answer.rows != !is_unseen)
+			fail_msg("%s: %s", reasons[reason].name, answer.text);
+		unseen += is_unseen;
+		answer_text_done(&answer);
+	}
+	assert_true(unseen > 20 && unseen < LOSS_REASON_MAX);
+}
+
+static void test_nothing_is_certain_while_operations_are_to_come(void **state)
+{
+	expect_rows(state, QUERY(.name = "waste"), 1,
+		    (const char *const[]){ "\"count\":1,", NULL });
+}
+
 /* Only the latest are looked at. */
 static void test_operations_beyond_the_limit_are_counted(void **state)
 {
@@ -147,6 +214,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_is_possible_is_told_on_request, setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_window_cuts, setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_nothing_is_certain_of_a_time_that_was_not_seen,
+						setup_reasons, fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_nothing_is_certain_while_operations_are_to_come, setup_pending,
+			fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_operations_beyond_the_limit_are_counted, setup,
 						fixture_teardown),
 	};
