@@ -1,8 +1,10 @@
-/* Loss: the line at the end of an incomplete answer. It is short so that people read it; the query
- * `loss` has the details. */
+/* Loss: the line at the end of an incomplete answer: first what was not watched, as the daemon says
+ * it, then what is counted. It is short so that people read it; the query `loss` has the details.
+ */
 #include "client/output/loss.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,20 +42,53 @@ static void write_loss(FILE *out, const Tracesmith__V1__Loss *loss)
 	fputs(")", out);
 }
 
-void loss_write(FILE *out, const Tracesmith__V1__Done *done)
+static bool is_said(const Tracesmith__V1__Loss *loss)
 {
-	size_t shown = done->n_loss <= REASONS_SHOWN ? done->n_loss : REASONS_SHOWN - 1;
+	return loss->said && loss->said[0];
+}
 
-	if (!done->n_loss)
-		return;
+static void write_counted(FILE *out, const Tracesmith__V1__Done *done, size_t count)
+{
+	size_t shown = count <= REASONS_SHOWN ? count : REASONS_SHOWN - 1, written = 0;
+
 	fputs("lost: ", out);
-	for (size_t i = 0; i < shown; i++) {
-		fputs(i ? ", " : "", out);
+	for (size_t i = 0; i < done->n_loss && written < shown; i++) {
+		if (is_said(done->loss[i]))
+			continue;
+		fputs(written++ ? ", " : "", out);
 		write_loss(out, done->loss[i]);
 	}
-	if (shown < done->n_loss)
-		fprintf(out, " and %zu other reasons", done->n_loss - shown);
-	fputs("; see 'tsctl query loss'\n", out);
+	if (shown < count)
+		fprintf(out, " and %zu other reasons", count - shown);
+	fputs("; see 'tsctl query loss'", out);
+}
+
+void loss_write_line(FILE *out, const Tracesmith__V1__Done *done)
+{
+	const char *separator = "";
+	size_t counted = 0;
+
+	for (size_t i = 0; i < done->n_loss; i++) {
+		if (!is_said(done->loss[i])) {
+			counted++;
+			continue;
+		}
+		fputs(separator, out);
+		write_visible(out, done->loss[i]->said);
+		separator = " · ";
+	}
+	if (!counted)
+		return;
+	fputs(separator, out);
+	write_counted(out, done, counted);
+}
+
+void loss_write(FILE *out, const Tracesmith__V1__Done *done)
+{
+	if (!done->n_loss)
+		return;
+	loss_write_line(out, done);
+	fputc('\n', out);
 }
 
 void loss_complain(const Tracesmith__V1__Done *done)

@@ -6,8 +6,10 @@
 
 #include "proto/control.pb-c.h"
 
-/* Prints "lost: 24 events (ring-full), 3 gaps of 1.2 s; …" and a newline, safe for a terminal;
- * prints nothing if nothing was lost. */
+/* Prints "not watched for 1.20 s (…) · lost: 24 events (ring-full); …", safe for a terminal; prints
+ * nothing if nothing was lost. */
+void loss_write_line(FILE *out, const Tracesmith__V1__Done *done);
+/* The same with a newline. */
 void loss_write(FILE *out, const Tracesmith__V1__Done *done);
 /* The same on standard error, after the program's name. */
 void loss_complain(const Tracesmith__V1__Done *done);

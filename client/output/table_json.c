@@ -1,13 +1,17 @@
 /* Table as JSON: {"query":…,"rows":[{…}],"loss":{…}}, an interface (docs/queries.md). Integers are
  * in base units, times are CLOCK_MONOTONIC nanoseconds, a stack is an array of texts, innermost
  * first, and once more, as `frames`, of objects, with where it ends in a field of its own; and
- * losses are counted by reason. "truncated":true ends an answer with more rows than the limit;
- * "note" has remarks, if any. */
+ * losses are counted by reason, and said in a line, "missing". "truncated":true ends an answer with
+ * more rows than the limit; "note" has remarks, if any. */
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "client/output/json.h"
+#include "client/output/loss.h"
 #include "client/output/table.h"
 #include "core/base/array.h"
+#include "core/base/cleanup.h"
 #include "core/base/units.h"
 #include "core/model/frame.h"
 
@@ -123,6 +127,26 @@ static int write_row(struct table *table, const Tracesmith__V1__Row *row)
 	return 0;
 }
 
+/* The line that people get. */
+static int write_missing(FILE *out, const Tracesmith__V1__Done *done)
+{
+	_cleanup_(freep) char *line = NULL;
+	size_t size;
+	FILE *file;
+
+	if (!done->n_loss)
+		return 0;
+	file = open_memstream(&line, &size);
+	if (!file)
+		return -ENOMEM;
+	loss_write_line(file, done);
+	if (fclose(file) != 0)
+		return -ENOMEM;
+	fputs(",\"missing\":", out);
+	json_string(out, line);
+	return 0;
+}
+
 static int end(struct table *table, const Tracesmith__V1__Done *done)
 {
 	fputs(table->rows ? "\n],\"loss\":{" : "],\"loss\":{", table->out);
@@ -132,7 +156,10 @@ static int end(struct table *table, const Tracesmith__V1__Done *done)
 		json_string(table->out, done->loss[i]->reason);
 		fprintf(table->out, ":%" PRIu64, done->loss[i]->count);
 	}
-	fputs(done->truncated ? "},\"truncated\":true" : "}", table->out);
+	fputc('}', table->out);
+	if (write_missing(table->out, done) < 0)
+		return -ENOMEM;
+	fputs(done->truncated ? ",\"truncated\":true" : "", table->out);
 	if (done->note && done->note[0]) {
 		fputs(",\"note\":", table->out);
 		json_string(table->out, done->note);

@@ -85,9 +85,8 @@ function shown(title, answer, draw, page) {
     notes.push(answer.note);
   if (answer.truncated)
     notes.push('There are more.');
-  const losses = Object.entries(answer.loss ?? {}).map(([reason, number]) => `${reason} ${count(number)}`);
-  if (losses.length && title !== 'What is missing')
-    notes.push(`Missing: ${losses.join(', ')}.`);
+  if (answer.missing && title !== 'What is missing')
+    notes.push(answer.missing);
   const rows = answer.rows.length ? draw(answer, page) : element('p', { class: 'dim' }, answer.note ?? 'Nothing.');
   return section(title, rows, answer.rows.length && notes.length ? element('p', { class: 'note' }, notes.join(' ')) : null);
 }

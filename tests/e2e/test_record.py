@@ -42,7 +42,7 @@ class Record(tracesmith.Case):
     @staticmethod
     def besides(err):
         """What is said but for what a host that is busy with other things may lose."""
-        return re.sub("tsctl: lost: [0-9]+ (gap|mapping|stack)s?\\b.*\n", "", err)
+        return re.sub("tsctl: (not watched for|lost: [0-9]+ (mapping|stack)s?\\b).*\n", "", err)
 
     def fact(self, key, file=None):
         rows = self.rows(f"SELECT value FROM recording WHERE key = '{key}'", file or self.file)

@@ -100,7 +100,7 @@ class View(unittest.TestCase):
                               [(row["start_ns"], row["kind"], row["stream"], row["fn"]) for row in table])
         text = self.said("view", self.file)
         self.assertEqual(len(re.findall(rf"^ +\d+\.\d{{6}} .* exact \({self.pid}\) ", text, re.M)), len(table))
-        self.assertRegex(text, "\nnothing lost\n|\nlost: [0-9]+ (mapping|gap|stack)s?\\b")
+        self.assertRegex(text, "\nnothing lost\n|\nnot watched for |\nlost: [0-9]+ (mapping|stack)s?\\b")
 
     def test_filters(self):
         scale = self.rows("--kernel", "^scale")

@@ -235,11 +235,22 @@ static inline void mask(char *text, const char *key)
 	}
 }
 
+/* The line about what is missing: test_query_loss is about it. */
+static inline void cut_missing(char *text)
+{
+	static const char key[] = ",\"missing\":\"";
+	char *at = strstr(text, key), *end = at ? strchr(at + strlen(key), '"') : NULL;
+
+	if (end)
+		memmove(at, end + 1, strlen(end));
+}
+
 static inline void expect(void **state, Tracesmith__V1__QueryRequest query, const char *expected)
 {
 	struct answer_text answer = { 0 };
 
 	run_named(*state, &query, &answer);
+	cut_missing(answer.text);
 	mask(answer.text, "oldest_ns\":");
 	mask(answer.text, "told_ns\":");
 	mask(answer.text, "first_ns\":");

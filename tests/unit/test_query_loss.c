@@ -1,5 +1,6 @@
 /* What an answer says is missing from it: no loss that cannot matter, and each that can. */
 #include "core/base/array.h"
+#include "core/model/loss_said.h"
 #include "tests/unit/query_fixture.h"
 
 #define PID	4000000
@@ -210,6 +211,79 @@ static int check_nouns(void *data, const Tracesmith__V1__Reply *reply)
 	return 0;
 }
 
+/* What was not watched, as it is said of a process that was asked for, and of all. */
+static void expect_said(void **state, const char *name, uint32_t pid, const char *said)
+{
+	Tracesmith__V1__QueryRequest query = QUERY(.name = (char *)name, .pid = pid);
+	struct answer_text answer = { 0 };
+
+	run_named(*state, &query, &answer);
+	if (!strstr(answer.text, said))
+		fail_msg("'%s' is not in %s", said, answer.text);
+	assert_null(strstr(answer.text, "(windows)"));
+	answer_text_done(&answer);
+}
+
+static void test_windows_are_said_by_the_share_that_was_seen(void **state)
+{
+	struct fixture *fixture = *state;
+	const uint64_t start_ns = fixture_second() * SECOND_NS;
+	const struct core_loss windows = { .start_ns = start_ns + SECOND_NS / 2,
+					   .end_ns = start_ns + SECOND_NS,
+					   .process = 2,
+					   .reason = LOSS_WINDOWS,
+					   .count = 0 };
+	const struct core_watch watch = { .process = 2,
+					  .part = PRICE_PROBES,
+					  .second = fixture_second(),
+					  .windows = 1,
+					  .watched_ns = SECOND_NS / 10,
+					  .all_ns = SECOND_NS / 2 };
+
+	store_add(fixture->store, &windows);
+	store_add(fixture->store, &watch);
+	store_all(fixture);
+	/* It lived for a second: half of it whole, the other half by a fifth. */
+	expect_said(state, "apis", PID + 1,
+		    "\"sampled: frequent calls were seen 60 % of the time; counts are estimates\"");
+	expect_said(state, "apis", 0, "frequent calls were seen 60 % of the time");
+}
+
+static void test_what_was_never_seen_is_not_sampled(void **state)
+{
+	struct fixture *fixture = *state;
+	const uint64_t start_ns = fixture_second() * SECOND_NS;
+	const struct core_loss losses[] = {
+		{ start_ns, start_ns + SECOND_NS, 2, LOSS_WINDOWS, 1 },
+		{ start_ns, start_ns + SECOND_NS / 4, 2, LOSS_GAP, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
+		store_add(fixture->store, &losses[i]);
+	store_all(fixture);
+	expect_said(state, "apis", PID + 1, "frequent calls were not watched for 1.00 s");
+	expect_said(state, "apis", PID + 1,
+		    "not watched for 250 ms (probes were not attached yet)");
+}
+
+/* No answer shows the name of a reason in place of words. */
+static void test_each_period_is_said_in_words(void **state)
+{
+	static const enum loss_counts counts[LOSS_REASON_MAX + 1] = {
+#define X(number, identifier, counts, ...) [number] = LOSS_COUNTS_##counts,
+		LOSS_REASONS(X)
+#undef X
+	};
+
+	for (int reason = 1; reason <= LOSS_REASON_MAX; reason++) {
+		const struct loss_time time = { .reason = (enum loss_reason)reason };
+		char *said = loss_said(&time);
+
+		assert_int_equal(said != NULL, counts[reason] == LOSS_COUNTS_PERIOD);
+		free(said);
+	}
+}
+
 static bool goes_on(void *data)
 {
 	return false;
@@ -292,6 +366,9 @@ int main(void)
 		TEST(test_a_loss_outside_of_the_window_is_none),
 		TEST(test_a_reason_counts_where_it_can_matter),
 		TEST(test_each_reason_says_what_it_counts_and_how_long),
+		TEST(test_windows_are_said_by_the_share_that_was_seen),
+		TEST(test_what_was_never_seen_is_not_sampled),
+		TEST(test_each_period_is_said_in_words),
 		TEST(test_a_reason_is_lost_or_an_alarm_as_its_row_says),
 	};
 

@@ -113,7 +113,9 @@ static void test_json_is_one_object(void **state)
 	       "},"
 	       "\n{\"comm\":\"a\",\"bytes\":1536,\"time_ns\":null,"
 	       "\"stack\":[\"inner\",\"ou\\\"ter\"]}\n"
-	       "],\"loss\":{\"ring-full\":12},\"truncated\":true}\n",
+	       "],\"loss\":{\"ring-full\":12},"
+	       "\"missing\":\"lost: 12 events (ring-full); see 'tsctl query loss'\","
+	       "\"truncated\":true}\n",
 	       "tsctl: showing the first 2 rows: raise --limit\n");
 	expect(OPTION(JSON), 0, "a", 0, 0, "{\"query\":\"te\\\"st\",\"rows\":[],\"loss\":{}}\n",
 	       "");
@@ -259,7 +261,11 @@ static char *loss_line(size_t count)
 {
 	static Tracesmith__V1__Loss row[] = {
 		{ .reason = "ring-full", .noun = "event", .count = 24 },
-		{ .reason = "gap", .noun = "gap", .count = 3, .time_ns = 1200000000 },
+		{ .reason = "gap",
+		  .noun = "gap",
+		  .count = 3,
+		  .time_ns = 1200000000,
+		  .said = "not watched for 1.20 s (probes were not attached yet)" },
 		{ .reason = "paused", .noun = "pause", .count = 1, .time_ns = 5000000 },
 		{ .reason = "new\033[2J", .noun = "", .count = 2 },
 		{ .reason = "cut-off", .noun = "end", .count = 1 },
@@ -435,13 +441,16 @@ static void test_what_was_lost_is_one_line(void **state)
 	static const char *const lines[] = {
 		"",
 		"lost: 24 events (ring-full); see 'tsctl query loss'\n",
-		"lost: 24 events (ring-full), 3 gaps of 1.20 s; see 'tsctl query loss'\n",
-		"lost: 24 events (ring-full), 3 gaps of 1.20 s, 1 pause of 5.00 ms (paused); "
+		"not watched for 1.20 s (probes were not attached yet) · lost: 24 events "
+		"(ring-full); see 'tsctl query loss'\n",
+		"not watched for 1.20 s (probes were not attached yet) · lost: 24 events "
+		"(ring-full), 1 pause of 5.00 ms (paused); see 'tsctl query loss'\n",
+		"not watched for 1.20 s (probes were not attached yet) · lost: 24 events "
+		"(ring-full), 1 pause of 5.00 ms (paused), 2 things (new\xef\xbf\xbd[2J); "
 		"see 'tsctl query loss'\n",
-		"lost: 24 events (ring-full), 3 gaps of 1.20 s, 1 pause of 5.00 ms (paused), "
-		"2 things (new\xef\xbf\xbd[2J); see 'tsctl query loss'\n",
-		"lost: 24 events (ring-full), 3 gaps of 1.20 s, 1 pause of 5.00 ms (paused) "
-		"and 2 other reasons; see 'tsctl query loss'\n",
+		"not watched for 1.20 s (probes were not attached yet) · lost: 24 events "
+		"(ring-full), 1 pause of 5.00 ms (paused), 2 things (new\xef\xbf\xbd[2J), "
+		"1 end (cut-off); see 'tsctl query loss'\n",
 	};
 
 	for (size_t count = 0; count <= 5; count++) {

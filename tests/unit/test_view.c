@@ -246,7 +246,8 @@ static void test_json_has_what_sql_has(void **state)
 		    "\"delay_ns\":10000,\"pid\":42,\"process_name\":\"train\",\"kind\":\"launch\","
 		    "\"fn\":\"cuLaunchKernel\",\"detail\":null,\"name\":\"gemm<float, 128>\"");
 	expect_part(text, "\"stream\":null");
-	expect_part(text, "],\"loss\":{\"ring-full\":17},\"truncated\":true}\n");
+	expect_part(text, "],\"loss\":{\"ring-full\":17},\"missing\":\"lost: 17 events "
+			  "(ring-full); see 'tsctl query loss'\",\"truncated\":true}\n");
 	assert_int_equal(lines_with(text, "\"start_ns\""), 2);
 }
 

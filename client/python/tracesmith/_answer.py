@@ -28,6 +28,7 @@ class Loss:
     text: str
     noun: str
     time_ns: int
+    said: str = ""  # what was not watched, as one clause; of losses that are periods
 
 
 class Frame(NamedTuple):
@@ -154,5 +155,5 @@ class Answer(SequenceBase):  # type: ignore[type-arg]
                                for row in reply.rows.row)
         elif kind == "done":
             done = reply.done
-            self.losses = [Loss(loss.reason, loss.count, loss.text, loss.noun, loss.time_ns) for loss in done.loss]
+            self.losses = [Loss(loss.reason, loss.count, loss.text, loss.noun, loss.time_ns, loss.said) for loss in done.loss]
             self.truncated = done.truncated

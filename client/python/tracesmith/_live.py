@@ -91,7 +91,7 @@ class Subscription:
             for gone in live.gone:
                 processes.pop(gone, None)
         self._devices, self._processes = devices, processes
-        losses = [Loss(loss.reason, loss.count, loss.text, loss.noun, loss.time_ns) for loss in live.loss]
+        losses = [Loss(loss.reason, loss.count, loss.text, loss.noun, loss.time_ns, loss.said) for loss in live.loss]
         return Live(live.time_ns, live.span_ns, [devices[key] for key in sorted(devices)],
                     [processes[key] for key in sorted(processes)], live.left_out, losses)
 

@@ -59,7 +59,7 @@ def _remarks(answer: "Answer", most: int) -> List[str]:
         remarks.append(f"These are the first {len(answer)} rows: raise limit=")
     if answer.note:
         remarks.append(answer.note)
-    remarks.extend(f"Missing: {loss.count} {loss.noun or 'event'}{'' if loss.count == 1 else 's'} ({loss.text})"
+    remarks.extend(loss.said or f"Missing: {loss.count} {loss.noun or 'event'}{'' if loss.count == 1 else 's'} ({loss.text})"
                    for loss in answer.losses)
     return remarks
 

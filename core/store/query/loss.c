@@ -2,10 +2,12 @@
  * concerns the subject of the answer, its time the window, and its process the requested ones. A
  * loss of an unknown process may be of any that lived at the time. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/array.h"
 #include "core/model/core.h"
+#include "core/model/loss_said.h"
 #include "core/store/query/answer.h"
 #include "core/store/query/phrase.h"
 #include "core/store/sql.h"
@@ -64,26 +66,45 @@ static const uint32_t about_of[LOSS_REASON_MAX + 1] = {
 
 /* A sum of integers that is too large would be an error, and each answer would be that one: those
  * of a recording may be anything. */
-#define TOTALS_SQL                                                                                 \
-	"WITH scope AS MATERIALIZED ("                                                             \
+#define SCOPE                                                                                      \
+	"scope AS MATERIALIZED ("                                                                  \
 	"SELECT id, " STARTED " AS first_ns, CASE WHEN NOT " RUNNING                               \
 	" THEN exit_ns END AS last_ns"                                                             \
 	" FROM process p"                                                                          \
 	" WHERE boot = :boot AND " ASKED                                                           \
 	" AND (:pids IS NULL OR pid IN (SELECT value FROM json_each(:pids)))"                      \
 	" AND (NOT :running OR " RUNNING ")"                                                       \
-	") SELECT r.name, CAST(total(l.count) AS INTEGER), r.text, l.reason,"                      \
+	")"
+#define OF_SCOPE                                                                                   \
+	"l.boot = :boot AND l.end_ns >= :since AND l.start_ns <= :until"                           \
+	" AND (coalesce(:pid, :pids, :user) IS NULL AND NOT :running"                              \
+	" OR l.process IN (SELECT id FROM scope)"                                                  \
+	" OR l.process = 0 AND EXISTS (SELECT 1 FROM scope WHERE first_ns <= l.end_ns"             \
+	" AND (last_ns IS NULL OR last_ns >= l.start_ns)))"
+#define TOTALS_SQL                                                                                 \
+	"WITH " SCOPE " SELECT r.name, CAST(total(l.count) AS INTEGER), r.text, l.reason,"         \
 	" CAST(total(max(min(l.end_ns, :until) - max(l.start_ns, :since, CASE WHEN l.process = 0"  \
 	" AND (coalesce(:pid, :pids, :user) IS NOT NULL OR :running)"                              \
 	" THEN (SELECT min(first_ns) FROM scope) ELSE 0 END), 0)) AS INTEGER)"                     \
 	" FROM loss l JOIN loss_reason r ON r.id = l.reason"                                       \
-	" WHERE l.boot = :boot AND l.end_ns >= :since AND l.start_ns <= :until"                    \
-	" AND (l.reason > :known OR :reasons >> l.reason & 1)"                                     \
-	" AND (coalesce(:pid, :pids, :user) IS NULL AND NOT :running"                              \
-	" OR l.process IN (SELECT id FROM scope)"                                                  \
-	" OR l.process = 0 AND EXISTS (SELECT 1 FROM scope WHERE first_ns <= l.end_ns"             \
-	" AND (last_ns IS NULL OR last_ns >= l.start_ns)))"                                        \
+	" WHERE (l.reason > :known OR :reasons >> l.reason & 1) AND " OF_SCOPE                     \
 	" GROUP BY l.reason"
+
+/* Of the processes that were watched in windows: how long they lived in the time that was asked
+ * for, for how much of that they were in windows, and how much of that was watched. */
+#define WINDOWS_SQL                                                                                \
+	"WITH " SCOPE ", part AS MATERIALIZED ("                                                   \
+	"SELECT process, max(min(end_ns, :until) - max(start_ns, :since), 0) AS ns"                \
+	" FROM loss l WHERE l.reason = :reason AND " OF_SCOPE "), process_of AS MATERIALIZED ("    \
+	"SELECT id, first_ns, last_ns FROM scope WHERE id IN (SELECT process FROM part)"           \
+	" OR EXISTS (SELECT 1 FROM part WHERE process = 0)"                                        \
+	") SELECT (SELECT CAST(total(max(min(coalesce(last_ns, :until), :until)"                   \
+	" - max(first_ns, :since), 0)) AS INTEGER) FROM process_of),"                              \
+	" (SELECT CAST(total(ns) AS INTEGER) FROM part),"                                          \
+	" (SELECT CAST(total(watched_ns) AS INTEGER) FROM watch"                                   \
+	" WHERE boot = :boot AND process IN (SELECT id FROM process_of) AND all_ns > 0"            \
+	" AND second BETWEEN :since / 1000000000 AND :until / 1000000000"                          \
+	" AND (:reason <> :exact OR part = " PART_EXACT "))"
 
 static const char *const damaged_text = "ops, and pages of sums, in damaged parts of the database "
 					"or of a recording";
@@ -116,8 +137,18 @@ static const struct reason *find_reason(const char *name)
 	return &unknown;
 }
 
+static int say(struct answer *answer, Tracesmith__V1__Loss *loss, const struct loss_time *time)
+{
+	_cleanup_(freep) char *said = loss_said(time);
+
+	if (!said)
+		return 0;
+	loss->said = arena_text(&answer->arena, said, strlen(said));
+	return loss->said ? 0 : -ENOMEM;
+}
+
 static int add(struct answer *answer, Tracesmith__V1__Done *done, const char *name, uint64_t count,
-	       const char *text, uint64_t time_ns)
+	       const char *text, const struct loss_time *time)
 {
 	struct arena *arena = &answer->arena;
 	Tracesmith__V1__Loss *loss = arena_get(arena, sizeof(*loss));
@@ -133,8 +164,8 @@ static int add(struct answer *answer, Tracesmith__V1__Done *done, const char *na
 	loss->text = arena_text(arena, text, strlen(text));
 	loss->noun = (char *)reason->noun;
 	loss->count = count;
-	loss->time_ns = reason->timed ? time_ns : 0;
-	if (!loss->reason || !loss->text)
+	loss->time_ns = reason->timed && time ? time->time_ns : 0;
+	if (!loss->reason || !loss->text || (time && say(answer, loss, time) < 0))
 		return -ENOMEM;
 	done->loss[done->n_loss++] = loss;
 	return 0;
@@ -143,7 +174,7 @@ static int add(struct answer *answer, Tracesmith__V1__Done *done, const char *na
 int answer_add_loss(struct answer *answer, Tracesmith__V1__Done *done, const char *reason,
 		    uint64_t count, const char *text)
 {
-	return add(answer, done, reason, count, text, 0);
+	return add(answer, done, reason, count, text, NULL);
 }
 
 static int64_t reasons_of(uint32_t about)
@@ -156,9 +187,9 @@ static int64_t reasons_of(uint32_t about)
 	return set;
 }
 
-static int prepare(struct answer *answer, sqlite3_stmt **ret)
+static int prepare(struct answer *answer, const char *sql, sqlite3_stmt **ret)
 {
-	int r = answer_prepare(answer, TOTALS_SQL, ret);
+	int r = answer_prepare(answer, sql, ret);
 
 	if (r < 0)
 		return r;
@@ -175,6 +206,43 @@ static int prepare(struct answer *answer, sqlite3_stmt **ret)
 	return 0;
 }
 
+/* 0, or what add() gives. */
+static int find_windows(struct answer *answer, struct loss_time *time)
+{
+	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
+	uint64_t lived_ns, lost_ns, watched_ns;
+	int r = prepare(answer, WINDOWS_SQL, &stmt);
+
+	if (r < 0)
+		return r;
+	answer_bind(stmt, ":reason", true, time->reason);
+	answer_bind(stmt, ":exact", true, LOSS_EXACT_WINDOWS);
+	if (sqlite3_step(stmt) != SQLITE_ROW)
+		return answer_fail_sqlite(answer);
+	lived_ns = (uint64_t)sqlite3_column_int64(stmt, 0);
+	lost_ns = (uint64_t)sqlite3_column_int64(stmt, 1);
+	watched_ns = (uint64_t)sqlite3_column_int64(stmt, 2);
+	time->all_ns = lived_ns > lost_ns ? lived_ns : lost_ns;
+	time->seen_ns = time->all_ns - lost_ns + (watched_ns < lost_ns ? watched_ns : lost_ns);
+	return 0;
+}
+
+static int add_row(struct answer *answer, Tracesmith__V1__Done *done, sqlite3_stmt *row)
+{
+	struct loss_time time = {
+		.reason = (enum loss_reason)sqlite3_column_int64(row, 3),
+		.time_ns = (uint64_t)sqlite3_column_int64(row, 4),
+	};
+	int r = 0;
+
+	if (time.reason == LOSS_WINDOWS || time.reason == LOSS_EXACT_WINDOWS)
+		r = find_windows(answer, &time);
+	return r < 0 ? r
+		     : add(answer, done, (const char *)sqlite3_column_text(row, 0),
+			   (uint64_t)sqlite3_column_int64(row, 1),
+			   (const char *)sqlite3_column_text(row, 2), &time);
+}
+
 /* What this answer itself found. */
 static int add_damaged(struct answer *answer, Tracesmith__V1__Done *done)
 {
@@ -182,7 +250,7 @@ static int add_damaged(struct answer *answer, Tracesmith__V1__Done *done)
 	int r = sql_query_integer(answer->db, "SELECT damaged_ops()", &ops);
 	uint64_t count = r < 0 ? 0 : (uint64_t)ops + answer->damaged_pages;
 
-	return count ? add(answer, done, "damaged", count, damaged_text, 0) : r;
+	return count ? add(answer, done, "damaged", count, damaged_text, NULL) : r;
 }
 
 /* Read, so that no other answer of the connection tells it again. */
@@ -191,7 +259,8 @@ static int add_left_out(struct answer *answer, Tracesmith__V1__Done *done)
 	int64_t ops;
 	int r = sql_query_integer(answer->db, "SELECT waste_left_out()", &ops);
 
-	return r == 0 && ops > 0 ? add(answer, done, "limit", (uint64_t)ops, left_out_text, 0) : r;
+	return r == 0 && ops > 0 ? add(answer, done, "limit", (uint64_t)ops, left_out_text, NULL)
+				 : r;
 }
 
 int answer_loss(struct answer *answer, Tracesmith__V1__Done *done)
@@ -201,12 +270,9 @@ int answer_loss(struct answer *answer, Tracesmith__V1__Done *done)
 	int step = SQLITE_DONE, r = job->note_losses ? job->note_losses(job->data) : 0;
 
 	if (r == 0)
-		r = prepare(answer, &stmt);
+		r = prepare(answer, TOTALS_SQL, &stmt);
 	while (r == 0 && done->n_loss < LOSSES_MAX && (step = sqlite3_step(stmt)) == SQLITE_ROW)
-		r = add(answer, done, (const char *)sqlite3_column_text(stmt, 0),
-			(uint64_t)sqlite3_column_int64(stmt, 1),
-			(const char *)sqlite3_column_text(stmt, 2),
-			(uint64_t)sqlite3_column_int64(stmt, 4));
+		r = add_row(answer, done, stmt);
 	if (r == 0 && step != SQLITE_DONE && step != SQLITE_ROW)
 		return answer_fail_sqlite(answer);
 	if (r == 0)

@@ -1,0 +1,66 @@
+/* Loss_said: a pattern for each reason that is a period. */
+#include "core/model/loss_said.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "core/base/array.h"
+#include "core/base/sentence.h"
+#include "core/base/units.h"
+
+#define PERCENT 100.0
+/* A share that rounds to all of the time is not all of it. */
+#define NEARLY_ALL 99.5
+
+/* {1}: for how long, {2}: the share that was seen, where some was. */
+static const struct {
+	const char *unseen, *sampled;
+} patterns[LOSS_REASON_MAX + 1] = {
+	[LOSS_GAP] = { "not watched for {1} (probes were not attached yet)" },
+	[LOSS_GAP_TORCH] = { "PyTorch's allocator was not watched for {1} (probes were not "
+			     "attached yet)" },
+	[LOSS_GAP_NCCL] = { "NCCL was not watched for {1} (probes were not attached yet)" },
+	[LOSS_GAP_RANGE] = { "ranges were not watched for {1} (probes were not attached yet)" },
+	[LOSS_PAUSED] = { "GPU times were not recorded for {1} (another profiler used CUPTI)" },
+	[LOSS_BUDGET] = { "some GPU times were not recorded for {1} (to stay within the budget)" },
+	[LOSS_DISCONNECTED] = { "GPU times were not recorded for {1} (no daemon answered)" },
+	[LOSS_WINDOWS] = { "frequent calls were not watched for {1}",
+			   "sampled: frequent calls were seen {2} % of the time; counts are "
+			   "estimates" },
+	[LOSS_EXACT_WINDOWS] = { "GPU times were not recorded for {1} (to stay within the budget)",
+				 "sampled: GPU times were recorded {2} % of the time; totals are "
+				 "estimates" },
+	[LOSS_LEFT_OUT] = { "not watched for {1} (too many calls a second)" },
+	[LOSS_LEFT_OUT_HOT] = { "frequent calls were not watched for {1} (too many a second)" },
+	[LOSS_TENSORS] = { "tensors were not followed for {1} (to stay within the budget)" },
+};
+
+static const char *share_text(char text[UNITS_TEXT_SIZE], const struct loss_time *time)
+{
+	double percent = PERCENT * (double)time->seen_ns / (double)time->all_ns;
+
+	if (percent >= NEARLY_ALL)
+		return "over 99";
+	if (percent < 1)
+		return "less than 1";
+	snprintf(text, UNITS_TEXT_SIZE, "%.0f", percent);
+	return text;
+}
+
+char *loss_said(const struct loss_time *time)
+{
+	char duration[UNITS_TEXT_SIZE], share[UNITS_TEXT_SIZE] = "";
+	const char *argument[] = { "a moment", share };
+	const char *pattern;
+
+	if ((size_t)time->reason >= ARRAY_SIZE(patterns) || !patterns[time->reason].unseen)
+		return NULL;
+	pattern = patterns[time->reason].unseen;
+	if (time->time_ns)
+		argument[0] = units_nanoseconds(duration, (int64_t)time->time_ns);
+	if (time->seen_ns && time->all_ns && patterns[time->reason].sampled) {
+		pattern = patterns[time->reason].sampled;
+		argument[1] = share_text(share, time);
+	}
+	return sentence_fill(pattern, argument, ARRAY_SIZE(argument));
+}

@@ -1,0 +1,22 @@
+/* loss_said.h: what was not watched, in the words of a user: the one place that words it for
+ * answers, `top`, the page and reports. */
+#ifndef TS_CORE_LOSS_SAID_H
+#define TS_CORE_LOSS_SAID_H
+
+#include <stdint.h>
+
+#include "core/model/loss_row.h"
+
+struct loss_time {
+	enum loss_reason reason;
+	uint64_t time_ns; /* in which not all was watched */
+	/* Of LOSS_WINDOWS and LOSS_EXACT_WINDOWS: of the time that was asked for, how much was
+	 * watched. */
+	uint64_t seen_ns, all_ns;
+};
+
+/* "not watched for 3.20 s (probes were not attached yet)", to be freed. NULL: not a
+ * PERIOD, or no memory. */
+char *loss_said(const struct loss_time *time);
+
+#endif
