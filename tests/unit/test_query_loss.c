@@ -266,6 +266,19 @@ static void test_what_was_never_seen_is_not_sampled(void **state)
 		    "not watched for 250 ms (probes were not attached yet)");
 }
 
+static void test_no_launch_is_no_claim_where_launches_were_not_watched(void **state)
+{
+	struct fixture *fixture = *state;
+
+	add_loss(fixture->store, LOSS_WINDOWS, 2, 1, 0);
+	add_loss(fixture->store, LOSS_LEFT_OUT, 1, 1, 0);
+	store_all(fixture);
+	expect_said(state, "launches", PID + 1,
+		    "Not known of process 4000001: not all of the time");
+	expect_said(state, "launches", PID, "Not known of process 4000000: not all of the time");
+	expect_said(state, "memory", PID + 1, "No memory");
+}
+
 /* No answer shows the name of a reason in place of words. */
 static void test_each_period_is_said_in_words(void **state)
 {
@@ -368,6 +381,7 @@ int main(void)
 		TEST(test_each_reason_says_what_it_counts_and_how_long),
 		TEST(test_windows_are_said_by_the_share_that_was_seen),
 		TEST(test_what_was_never_seen_is_not_sampled),
+		TEST(test_no_launch_is_no_claim_where_launches_were_not_watched),
 		TEST(test_each_period_is_said_in_words),
 		TEST(test_a_reason_is_lost_or_an_alarm_as_its_row_says),
 	};

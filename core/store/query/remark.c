@@ -85,6 +85,8 @@ static const struct meaning meanings[] = {
 				 "Nothing[ in process {2}] leaks or grows; live allocations: {1}" },
 	[REASON(RETURNS_UNSEEN)] = { 0, "This is not known[ of process {1}]: calls were seen "
 					"at their start only" },
+	[REASON(NOT_WATCHED)] = { 0, "Not known[ of process {1}]: not all of the time was "
+				     "watched, and nothing was seen in the rest" },
 	[REASON(NOTHING)] = { 0, "{1}[ in process {2}][ on device {3}][ on stream {4}]"
 				 "[ in the last {5}]" },
 	[REASON(NOTHING_IN_WINDOW)] = { 0, "{1}[ in process {2}][ on device {3}]"

@@ -33,7 +33,9 @@
 	" AND (:device IS NULL OR device = :device))," \
 	" EXISTS (SELECT 1 FROM growth WHERE process IN (SELECT id FROM s WHERE runs))," \
 	" EXISTS (SELECT 1 FROM loss WHERE process IN (SELECT id FROM s)" \
-	" AND " IN_TIME("start_ns", "end_ns") " AND :unseen >> reason & 1)" \
+	" AND " IN_TIME("start_ns", "end_ns") " AND :unseen >> reason & 1)," \
+	" EXISTS (SELECT 1 FROM loss WHERE process IN (SELECT id FROM s)" \
+	" AND " IN_TIME("start_ns", "end_ns") " AND :unwatched >> reason & 1)" \
 	" FROM s"
 /* clang-format on */
 
@@ -47,8 +49,9 @@ struct why {
 	int64_t exact, recorded, paused; /* in the window */
 	int64_t ever_exact;
 	int64_t first_ns, live;
-	int64_t judged; /* what becomes of memory is known */
-	int64_t unseen; /* some calls lack their return, which would show it */
+	int64_t judged;	   /* what becomes of memory is known */
+	int64_t unwatched; /* some of the window was not watched */
+	int64_t unseen;	   /* some calls lack their return, which would show it */
 };
 
 /* Losses without which there might be rows. */
@@ -63,13 +66,23 @@ static int64_t unseen_reasons(uint32_t about)
 	return reasons;
 }
 
+/* Those of times in which there might have been some. */
+static int64_t unwatched_reasons(uint32_t about)
+{
+	int64_t reasons = INT64_C(1) << LOSS_LEFT_OUT;
+
+	if (about & (ABOUT_CALLS | ABOUT_BOUNDS | ABOUT_STATES))
+		reasons |= INT64_C(1) << LOSS_WINDOWS | INT64_C(1) << LOSS_LEFT_OUT_HOT;
+	return reasons;
+}
+
 static int look(struct why *why)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
 	const struct answer_window *window = &why->answer->window;
 	int64_t *const fact[] = { &why->lived,	&why->runs,	  &why->exact,	  &why->recorded,
 				  &why->paused, &why->ever_exact, &why->first_ns, &why->live,
-				  &why->judged, &why->unseen };
+				  &why->judged, &why->unseen,	  &why->unwatched };
 	int r = answer_prepare(why->answer, FACTS_SQL, &stmt);
 
 	if (r < 0)
@@ -82,6 +95,7 @@ static int look(struct why *why)
 	answer_bind(stmt, ":records", true, why->query->records);
 	answer_bind(stmt, ":paused", true, TS_COLLECT_PAUSED);
 	answer_bind(stmt, ":unseen", true, unseen_reasons(why->query->about));
+	answer_bind(stmt, ":unwatched", true, unwatched_reasons(why->query->about));
 	answer_bind(stmt, ":device", why->request->device_given_case, why->request->device);
 	if (sqlite3_step(stmt) != SQLITE_ROW)
 		return answer_fail_sqlite(why->answer);
@@ -192,6 +206,11 @@ static int say_unseen(const struct why *why)
 	return why->unseen ? SAY(why, RETURNS_UNSEEN, why->pid) : 0;
 }
 
+static int say_unwatched(const struct why *why)
+{
+	return why->unwatched ? SAY(why, NOT_WATCHED, why->pid) : 0;
+}
+
 /* There was nothing of the requested kind. */
 static int say_nothing(const struct why *why)
 {
@@ -225,6 +244,7 @@ int answer_explain(struct answer *answer, const struct query *query,
 		say_not_recorded,
 		say_young,
 		say_unseen,
+		say_unwatched,
 		say_nothing,
 	};
 	struct why why = {
