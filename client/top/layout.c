@@ -85,6 +85,10 @@ static void draw_launches(char text[LAYOUT_TEXT], const struct top_process *p)
 {
 	char number[LAYOUT_TEXT];
 
+	if (!p->launches_known) {
+		snprintf(text, LAYOUT_TEXT, "-");
+		return;
+	}
 	snprintf(text, LAYOUT_TEXT, "%s%.40s", p->windows ? "~" : "",
 		 layout_rate(number, p->launches_per_s));
 }
@@ -265,6 +269,9 @@ static void draw_device(struct canvas *canvas, int row, const struct top_device 
 	snprintf(line, sizeof(line), "  %.0f copies/s", device->copies_per_s);
 	if (!narrow)
 		at += canvas_text(canvas, row, at, canvas->width - at, CANVAS_PLAIN, line);
+	if (device->unwatched)
+		canvas_text(canvas, row, at, canvas->width - at, CANVAS_DIM,
+			    "  not watched all the time");
 	if (device->state)
 		draw_state(canvas, row, at, device);
 }

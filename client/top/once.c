@@ -146,12 +146,15 @@ static void process_json(const struct top_process *process)
 	else
 		fputs(",\"budget\":null", stdout);
 	printf(",\"lost\":%" PRIu64 ",\"live_bytes\":%" PRIu64 ",\"peak_bytes\":%" PRIu64
-	       ",\"growth_bytes_per_min\":%" PRIu64 ",\"calls_per_s\":%.1f"
-	       ",\"launches_per_s\":%.1f,\"launches_estimated\":%s,\"errors_per_s\":%.1f"
-	       ",\"waits\":%.4f}",
+	       ",\"growth_bytes_per_min\":%" PRIu64 ",\"calls_per_s\":%.1f,\"launches_per_s\":",
 	       process->lost, process->live_bytes, process->peak_bytes, process->growth_bytes,
-	       process->calls_per_s, process->launches_per_s, process->windows ? "true" : "false",
-	       process->errors_per_s, process->waits);
+	       process->calls_per_s);
+	if (process->launches_known)
+		printf("%.1f", process->launches_per_s);
+	else
+		fputs("null", stdout);
+	printf(",\"launches_estimated\":%s,\"errors_per_s\":%.1f,\"waits\":%.4f}",
+	       process->windows ? "true" : "false", process->errors_per_s, process->waits);
 }
 
 static void write_json(const struct top_state *state)

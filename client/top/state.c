@@ -82,7 +82,8 @@ static void process_busy(struct top_process *process, const Said *said)
 		const Tracesmith__V1__LiveReply__Use *use = said->use[i];
 		struct top_share share = { 0 };
 
-		if (sum_of(use->states) > 0)
+		/* Of launches that nobody saw there is no work either. */
+		if (sum_of(use->states) > 0 && !(process->windows && use->bounds))
 			share = (struct top_share){ true, use->bounds, busy_of(use) };
 		known |= share.known;
 		most |= share.most;
@@ -90,6 +91,8 @@ static void process_busy(struct top_process *process, const Said *said)
 		process->use[process->uses++] = (struct top_use){ use->device, share };
 	}
 	share_set(&process->busy, &process->busy_age, known, most, busy);
+	if (process->windows && !known)
+		process->busy = (struct top_share){ 0 };
 }
 
 static void process_calls(struct top_process *process, const Said *said, uint64_t span_ns)
@@ -105,6 +108,7 @@ static void process_calls(struct top_process *process, const Said *said, uint64_
 	process->waits = span_ns ? (double)calls->waits_ns / (double)span_ns : 0;
 	/* What a window held of a second stands for the rest of it. */
 	process->launches_per_s *= whole;
+	process->launches_known = !process->windows || calls->launches > 0;
 }
 
 static void process_said(struct top_process *process, const Said *said, uint64_t span_ns)
@@ -162,6 +166,7 @@ static struct top_process *process_get(struct top_state *state, const Said *said
 /* Nothing has changed: it went on doing nothing, or as much as before to the nanosecond. */
 static void process_rest(struct top_process *process)
 {
+	process->launches_known = !process->windows;
 	if (process->calls_per_s <= 0)
 		return;
 	process->calls_per_s = process->launches_per_s = process->errors_per_s = 0;
@@ -219,20 +224,28 @@ static void device_busy(const struct top_state *state, struct top_device *device
 	bool known = false, most = false;
 	double busy = 0;
 
+	device->unwatched = false;
 	for (size_t i = 0; i < state->processes; i++) {
 		const struct top_process *process = &state->process[i];
 
 		for (size_t k = 0; k < process->uses; k++) {
 			const struct top_use *use = &process->use[k];
 
-			if (use->device != device->device || !use->busy.known)
+			if (use->device != device->device)
+				continue;
+			device->unwatched |= process->windows && !use->busy.known;
+			if (!use->busy.known)
 				continue;
 			known = true;
 			most |= use->busy.most && use->busy.value > 0;
 			busy += use->busy.value;
 		}
 	}
+	/* What the others did is not what the device did. */
+	known &= !device->unwatched;
 	share_set(&device->busy, &device->busy_age, known, most, busy);
+	if (device->unwatched)
+		device->busy = (struct top_share){ 0 };
 }
 
 static void device_waits(struct top_device *device, const States *states)
@@ -274,7 +287,9 @@ static int devices_apply(struct top_state *state, const Live *live)
 		device->live_bytes = said->live_bytes;
 		device->processes = said->processes;
 		device_busy(state, device);
-		if (said->states && sum_of(said->states) > 0)
+		if (device->unwatched)
+			device->state = NULL;
+		else if (said->states && sum_of(said->states) > 0)
 			device_waits(device, said->states);
 		if (said->calls) {
 			device->copies_per_s = rate(said->calls->copies, live->span_ns);

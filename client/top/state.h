@@ -31,6 +31,7 @@ struct top_device {
 	const char *state; /* what it does most of the other time, or NULL */
 	const char *why;   /* in words */
 	double state_share;
+	bool unwatched; /* launches of a process on it were not watched all the time */
 	uint32_t processes;
 };
 
@@ -48,8 +49,9 @@ struct top_process {
 	uint32_t busy_age;
 	uint64_t live_bytes, peak_bytes, growth_bytes;
 	double calls_per_s, launches_per_s, errors_per_s;
-	double waits;  /* threads that wait, on average */
-	uint64_t lost; /* since it is watched */
+	bool launches_known; /* else none was seen while not all of them were watched */
+	double waits;	     /* threads that wait, on average */
+	uint64_t lost;	     /* since it is watched */
 	bool priced;
 	double cost, budget, watched; /* shares; budget 0: none */
 	bool windows;		      /* rates are of part of the time */

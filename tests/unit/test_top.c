@@ -120,6 +120,35 @@ static void shares_are_of_each_tier(void **unused)
 	top_clear(&state);
 }
 
+/* In windows, no launch seen in a second says nothing of that second. */
+static void what_was_not_watched_is_neither_idle_nor_none(void **unused)
+{
+	struct top_view view = { .sort = TOP_BY_PID };
+	struct top_state state = { 0 };
+	struct said said;
+
+	say(&said, 1);
+	said.states[0].idle_ns = SECOND;
+	said.use[0].bounds = true;
+	said.process[0].priced = true;
+	said.process[0].watched_ppm = 40000;
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	top_order(&state, TOP_BY_PID, false);
+	assert_false(state.process[0].busy.known);
+	assert_false(state.process[0].launches_known);
+	assert_false(state.device[0].busy.known);
+	assert_null(state.device[0].state);
+	assert_shows(&state, &view, 160, 20, "not watched", true);
+	assert_shows(&state, &view, 160, 20, "nothing was submitted", false);
+	assert_shows(&state, &view, 160, 20, "~0", false);
+	said.calls[0].launches = 4;
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	top_order(&state, TOP_BY_PID, false);
+	assert_true(state.process[0].launches_known);
+	assert_shows(&state, &view, 160, 20, "~100", true);
+	top_clear(&state);
+}
+
 /* What is late keeps its share for a while, and then is unknown; never 0. */
 static void what_is_not_known_is_not_idle(void **unused)
 {
@@ -382,6 +411,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shares_are_of_each_tier),
+		cmocka_unit_test(what_was_not_watched_is_neither_idle_nor_none),
 		cmocka_unit_test(what_is_not_known_is_not_idle),
 		cmocka_unit_test(processes_come_rest_and_go),
 		cmocka_unit_test(names_of_others_steer_nothing),
