@@ -13,6 +13,7 @@
 #define HTTP_FUNCTIONS(X)                                                                          \
 	X(MHD_start_daemon)                                                                        \
 	X(MHD_stop_daemon)                                                                         \
+	X(MHD_get_connection_info)                                                                 \
 	X(MHD_lookup_connection_value)                                                             \
 	X(MHD_create_response_from_buffer)                                                         \
 	X(MHD_add_response_header)                                                                 \

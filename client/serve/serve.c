@@ -22,6 +22,7 @@
 #include "client/serve/listen.h"
 #include "client/serve/memory.h"
 #include "client/serve/page.h"
+#include "client/serve/places.h"
 #include "client/serve/predict.h"
 #include "client/serve/relay.h"
 #include "client/serve/timeline.h"
@@ -33,7 +34,6 @@
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
 
-#define CONNECTIONS	  128
 #define CONNECTION_BYTES  (32u << 10) /* of a request line and its headers */
 #define CONNECTION_STACK  (256u << 10)
 #define CONNECTION_IDLE_S 10u
@@ -51,6 +51,7 @@ struct server {
 	struct source source, other; /* a second recording, or without a file */
 	struct listening listening;
 	struct fragments *fragments;
+	struct places *places;
 	atomic_uint answers;
 	char token[TOKEN_MAX + 1];
 	char *tls, *key; /* PEM: all of it, and where the key begins */
@@ -208,15 +209,26 @@ static void answer_page(struct server *server, struct MHD_Connection *connection
 	route->answer(&request, answer);
 }
 
+static struct place *place_of(const struct server *server, struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info = server->http->MHD_get_connection_info(
+		connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info->socket_context;
+}
+
 static void find_answer(struct server *server, struct MHD_Connection *connection, const char *path,
 			const char *method, struct web_answer *answer)
 {
 	const char *of_page = behind_token(server, path);
+	bool known = of_page || knows_token(server, connection);
 
+	if (known)
+		places_keep(server->places, place_of(server, connection));
 	/* With a certificate it is the browser that looks whether we are who it asked for. */
 	if (!server->tls && !listen_is_local_name(header(server, connection, "Host")))
 		web_say(answer, MHD_HTTP_FORBIDDEN, "Forbidden");
-	else if (!of_page && !knows_token(server, connection))
+	else if (!known)
 		web_say(answer, MHD_HTTP_UNAUTHORIZED, "Unauthorized");
 	else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
 		web_say(answer, MHD_HTTP_METHOD_NOT_ALLOWED, "There is only GET");
@@ -281,6 +293,33 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
 	return send_answer(server, connection, &answer);
 }
 
+static void on_answered(void *data, struct MHD_Connection *connection, void **own,
+			enum MHD_RequestTerminationCode how)
+{
+	struct server *server = data;
+
+	places_start(server->places, place_of(server, connection));
+}
+
+/* It comes or goes. */
+static void on_connection(void *data, struct MHD_Connection *connection, void **place,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	struct server *server = data;
+	const struct http *http = server->http;
+	const union MHD_ConnectionInfo *fd, *peer;
+
+	if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+		places_give_back(server->places, *place);
+		return;
+	}
+	fd = http->MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	peer = http->MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	*place = places_take(server->places, fd->connect_fd, peer->client_addr);
+	if (!*place)
+		shutdown(fd->connect_fd, SHUT_RDWR);
+}
+
 static int load_tls(struct server *server, const char *path)
 {
 	_cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -318,7 +357,7 @@ static struct MHD_Daemon *start(struct server *server)
 	const struct MHD_OptionItem plain[] = { { MHD_OPTION_END, 0, NULL } };
 	struct MHD_OptionItem common[] = {
 		{ MHD_OPTION_LISTEN_SOCKET, server->listening.fd, NULL },
-		{ MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, NULL },
+		{ MHD_OPTION_CONNECTION_LIMIT, PLACES_AND_SHUT, NULL },
 		{ MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_BYTES, NULL },
 		{ MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_IDLE_S, NULL },
 		{ MHD_OPTION_THREAD_STACK_SIZE, CONNECTION_STACK, NULL },
@@ -328,6 +367,8 @@ static struct MHD_Daemon *start(struct server *server)
 			     (server->tls ? MHD_USE_TLS : 0);
 
 	return server->http->MHD_start_daemon(flags, 0, NULL, NULL, on_request, server,
+					      MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+					      MHD_OPTION_NOTIFY_COMPLETED, on_answered, server,
 					      MHD_OPTION_ARRAY, common, MHD_OPTION_ARRAY,
 					      server->tls ? secure : plain, MHD_OPTION_END);
 }
@@ -357,7 +398,8 @@ static int prepare(struct server *server)
 		return r;
 	server->series = series_new();
 	server->fragments = fragments_new();
-	if (server->series && server->fragments)
+	server->places = places_new();
+	if (server->series && server->fragments && server->places)
 		return 0;
 	complain("Not enough memory");
 	return -ENOMEM;
@@ -432,6 +474,7 @@ int serve(const struct options *options, const char *other)
 	r = prepare(server) < 0 ? EXIT_FAILED : run(server);
 	series_free(server->series);
 	fragments_free(server->fragments);
+	places_free(server->places);
 	closep(&server->listening.fd);
 	if (server->tls)
 		explicit_bzero(server->tls, TLS_BYTES);

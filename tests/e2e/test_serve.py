@@ -2,16 +2,19 @@
 reads them; the page shows what the daemon's queries say; who does not know the token, or asks for anything else, is told
 nothing."""
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
 import re
+import select
 import shutil
 import socket
 import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import urllib.parse
 
@@ -451,6 +454,39 @@ class Page(unittest.TestCase):
             for answers in pool.map(lambda _: [web.page(path) for path in paths], range(self.VIEWERS // 2)):
                 self.assertEqual([answer.status for answer in answers], [200] * len(paths))
                 self.assertEqual([answer.text for answer in answers], wanted)
+
+    def test_half_requests_without_the_token_shut_nobody_out(self):
+        """They say a little more again and again, and come again when they are shut."""
+        web, over = self.web(), threading.Event()
+
+        def half():
+            peer = socket.create_connection(("127.0.0.1", web.port), tracesmith.DEADLINE)
+            peer.sendall(b"GET / HTTP/1.1\r\nX: ")
+            peer.setblocking(False)
+            return peer
+
+        def go_on(peer):
+            with contextlib.suppress(OSError):
+                peer.send(b"x")
+                if not select.select([peer], [], [], 0)[0]:
+                    return peer
+            peer.close()
+            return half()
+
+        def storm(peers):
+            while not over.is_set():
+                peers[:] = [go_on(peer) for peer in peers]
+            for peer in peers:
+                peer.close()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            storms = [pool.submit(storm, [half() for _ in range(45)]) for _ in range(4)]
+            try:
+                answers = [web.page("extent") for _ in range(20)]
+            finally:
+                over.set()
+        self.assertEqual([answer.status for answer in answers], [200] * 20)
+        for each in storms:
+            each.result()
 
     def unread(self, web):
         """On how many connections the server has sent what nobody reads, of those too that it has given up by now."""
