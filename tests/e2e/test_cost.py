@@ -454,6 +454,12 @@ class OwnOnly(MemberCase):
 
 class Calibration(tracesmith.Case):
     """What a hit costs on this host is measured in a child of the daemon, of which nothing else is seen."""
+    stands = True
+
+    def setUp(self):
+        own = self.own_driver()
+        self.standing = (own,) if self.stands else ()
+        super().setUp()
 
     def status(self):
         rows = json.loads(self.daemon.ctl("status", "--json").out)["rows"]
@@ -490,7 +496,7 @@ class Filtered(Calibration):
 class OneByOne(Calibration):
     """With a perf event; without a library, whose events would take long to go."""
     settings = "[probe]\nattach = perf\n"
-    standing = ()
+    stands = False
 
 
 class WithoutLinks(tracesmith.Case):

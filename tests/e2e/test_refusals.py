@@ -4,9 +4,11 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import sqlite3
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -350,10 +352,12 @@ class DaemonRefuses(unittest.TestCase):
             file.write(b"\xff" * 64)
 
     def test_database_of_ours_that_is_damaged(self):
-        daemon = tracesmith.Daemon()
+        driver = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        self.addCleanup(shutil.rmtree, driver)
+        daemon = tracesmith.Daemon(driver=tracesmith.copy_library(driver), standing=(driver,))
         self.addCleanup(daemon.close)
         daemon.start()
-        process, _ = tracesmith.run("counts")
+        process, _ = tracesmith.run("counts", copy=driver)
         daemon.wait_ended(process.pid)
         calls = sum(row["calls"] for row in daemon.query("apis"))
         daemon.stop()

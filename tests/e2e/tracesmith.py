@@ -302,6 +302,13 @@ class Case(unittest.TestCase):
         shutil.copy(library(), directory)
         self.standing = (directory,)
 
+    def own_driver(self):
+        """A driver of a file name that nobody else has, so that a table of the whole host has only what the test started."""
+        directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        self.addCleanup(shutil.rmtree, directory)
+        self.driver = copy_library(directory)
+        return directory
+
     def end(self, process):
         """Kills it if it still runs, and closes its pipes."""
         if process.poll() is None:
