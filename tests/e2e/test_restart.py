@@ -198,7 +198,8 @@ class Planted(unittest.TestCase):
         self.daemon = tracesmith.Daemon()
         self.addCleanup(self.daemon.close)
         self.path = os.path.join(self.daemon.directory, "planted")
-        preloaded = os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_planted.so")
+        # LD_PRELOAD takes no path with a space.
+        preloaded = shutil.copy(os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_planted.so"), self.daemon.directory)
         self.daemon.start(prefix=["env", f"LD_PRELOAD={preloaded}", f"TS_PLANTED={self.path}", f"TS_VICTIM={victim.pid}"])
 
     def tried(self, pid):

@@ -74,7 +74,7 @@ static void a_musl_program_is_refused(void **state)
 	snprintf(musl, sizeof(musl), "/tmp/.ld-musl-x86-64.%06d", getpid() % 1000000);
 	snprintf(command, sizeof(command),
 		 "cp /lib64/ld-linux-x86-64.so.2 %s && sed "
-		 "'s,/lib64/ld-linux-x86-64.so.2,%s,' %s > %s.bin && "
+		 "'s,/lib64/ld-linux-x86-64.so.2,%s,' '%s' > %s.bin && "
 		 "chmod 755 %s.bin",
 		 musl, musl, ATTACH_TARGET, musl, musl);
 	assert_int_equal(strlen(musl), strlen("/lib64/ld-linux-x86-64.so.2"));
@@ -352,7 +352,7 @@ static void other_mounts(void)
 		 "cd %s && mkdir -p proc lib64 lib/x86_64-linux-gnu && "
 		 "cp -L /lib64/ld-linux-x86-64.so.2 lib64 && "
 		 "cp -L /lib/x86_64-linux-gnu/libc.so.6 lib/x86_64-linux-gnu && "
-		 "cp %s prog && cp %s . && if %s; then mount -t proc none proc; fi",
+		 "cp '%s' prog && cp '%s' . && if %s; then mount -t proc none proc; fi",
 		 root, ATTACH_TARGET, fixture_cuda(), with_proc ? "true" : "false");
 	if (system(command) || chroot(root) < 0 || chdir("/") < 0)
 		_exit(98);

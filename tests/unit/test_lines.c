@@ -111,8 +111,8 @@ static void strip_to(const char *debug, char stripped[PATH_MAX])
 	char self[PATH_MAX];
 
 	assert_non_null(realpath("/proc/self/exe", self));
-	run_command("cd %s && mkdir -p $(dirname %s) && objcopy --only-keep-debug %s %s &&"
-		    " rm -f stripped && objcopy -g --add-gnu-debuglink=%s %s stripped",
+	run_command("cd %s && mkdir -p $(dirname %s) && objcopy --only-keep-debug '%s' %s &&"
+		    " rm -f stripped && objcopy -g --add-gnu-debuglink=%s '%s' stripped",
 		    directory, debug, self, debug, debug, self);
 	snprintf(stripped, PATH_MAX, "%s/stripped", directory);
 }

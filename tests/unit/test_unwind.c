@@ -65,7 +65,7 @@ static void load_maps(struct process *process)
 	while (fgets(line, sizeof(line), file)) {
 		int fd;
 
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*2cx%*c %" SCNx64 " %*s %*s %1023s",
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*2cx%*c %" SCNx64 " %*s %*s %1023[^\n]",
 			   &m.start, &m.end, &m.offset, name) != 4 ||
 		    name[0] != '/')
 			continue;

@@ -118,7 +118,7 @@ static struct tally compare_file(const char *path, const struct frames *frames, 
 	bool open = false;
 	FILE *readelf;
 
-	snprintf(command, sizeof(command), "readelf --debug-dump=frames-interp %s 2>/dev/null",
+	snprintf(command, sizeof(command), "readelf --debug-dump=frames-interp '%s' 2>/dev/null",
 		 path);
 	readelf = popen(command, "r");
 	assert_non_null(readelf);
@@ -161,7 +161,7 @@ static bool path_of(const char *name, char *ret)
 		return false;
 	while (!*ret && fgets(line, sizeof(line), maps))
 		if (strchr(line, '/') && strstr(strrchr(line, '/'), name))
-			sscanf(strchr(line, '/'), "%s", ret);
+			sscanf(strchr(line, '/'), "%[^\n]", ret);
 	fclose(maps);
 	return *ret;
 }
