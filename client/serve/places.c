@@ -103,25 +103,38 @@ static bool is_unread(const struct place *place)
 	return ioctl(place->fd, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
-/* The oldest of the peer with most; a new connection is the newest. */
-static struct place *find_loser(struct places *places, bool unread)
+struct standing {
+	struct place *place;
+	bool unread;
+	unsigned int count; /* half requests of its peer */
+};
+
+static bool outstays(const struct standing *a, const struct standing *b)
 {
-	struct place *loser = NULL;
-	unsigned int most = 0;
+	if (a->unread != b->unread)
+		return a->unread;
+	if (a->count != b->count)
+		return a->count < b->count;
+	return a->place->started > b->place->started;
+}
+
+/* The oldest of the peer with most; a new connection is the newest. Those whose thread has not got
+ * to run come last; each is looked at once, as they change meanwhile. */
+static struct place *find_loser(struct places *places)
+{
+	struct standing loser = { 0 };
 
 	for (size_t i = 0; i < PLACES_AND_SHUT; i++) {
-		struct place *place = &places->place[i];
-		unsigned int count;
+		struct standing next = { .place = &places->place[i] };
 
-		if (place->state != PLACE_HALF || is_unread(place) != unread)
+		if (next.place->state != PLACE_HALF)
 			continue;
-		count = halves(places, place);
-		if (loser && (count < most || (count == most && place->started > loser->started)))
-			continue;
-		loser = place;
-		most = count;
+		next.unread = is_unread(next.place);
+		next.count = halves(places, next.place);
+		if (!loser.place || outstays(&loser, &next))
+			loser = next;
 	}
-	return loser;
+	return loser.place;
 }
 
 static void shut(struct places *places, struct place *place)
@@ -133,7 +146,7 @@ static void shut(struct places *places, struct place *place)
 
 static struct place *take(struct places *places, int fd, const struct sockaddr *peer)
 {
-	struct place *place = places->place, *loser;
+	struct place *place = places->place;
 
 	while (place < places->place + PLACES_AND_SHUT && place->state != PLACE_FREE)
 		place++;
@@ -143,10 +156,8 @@ static struct place *take(struct places *places, int fd, const struct sockaddr *
 	if (fd < 0)
 		return NULL;
 	*place = (struct place){ PLACE_HALF, fd, peer_of(peer), places->starts++ };
-	if (++places->taken > PLACES) {
-		loser = find_loser(places, false);
-		shut(places, loser ? loser : find_loser(places, true));
-	}
+	if (++places->taken > PLACES)
+		shut(places, find_loser(places));
 	return place;
 }
 
