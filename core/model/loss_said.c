@@ -16,23 +16,34 @@
 static const struct {
 	const char *unseen, *sampled;
 } patterns[LOSS_REASON_MAX + 1] = {
-	[LOSS_GAP] = { "not watched for {1} (probes were not attached yet)" },
-	[LOSS_GAP_TORCH] = { "PyTorch's allocator was not watched for {1} (probes were not "
-			     "attached yet)" },
-	[LOSS_GAP_NCCL] = { "NCCL was not watched for {1} (probes were not attached yet)" },
-	[LOSS_GAP_RANGE] = { "ranges were not watched for {1} (probes were not attached yet)" },
-	[LOSS_PAUSED] = { "GPU times were not recorded for {1} (another profiler used CUPTI)" },
-	[LOSS_BUDGET] = { "some GPU times were not recorded for {1} (to stay within the budget)" },
-	[LOSS_DISCONNECTED] = { "GPU times were not recorded for {1} (no daemon answered)" },
-	[LOSS_WINDOWS] = { "frequent calls were not watched for {1}",
-			   "sampled: frequent calls were seen {2} % of the time; counts are "
-			   "estimates" },
-	[LOSS_EXACT_WINDOWS] = { "GPU times were not recorded for {1} (to stay within the budget)",
-				 "sampled: GPU times were recorded {2} % of the time; totals are "
-				 "estimates" },
-	[LOSS_LEFT_OUT] = { "not watched for {1} (too many calls a second)" },
-	[LOSS_LEFT_OUT_HOT] = { "frequent calls were not watched for {1} (too many a second)" },
-	[LOSS_TENSORS] = { "tensors were not followed for {1} (to stay within the budget)" },
+	[LOSS_GAP] = { .unseen = "not watched for {1} (probes were not attached yet)" },
+	[LOSS_GAP_TORCH] = { .unseen =
+				     "PyTorch's allocator was not watched for {1} (probes were not "
+				     "attached yet)" },
+	[LOSS_GAP_NCCL] = { .unseen =
+				    "NCCL was not watched for {1} (probes were not attached yet)" },
+	[LOSS_GAP_RANGE] = { .unseen = "ranges were not watched for {1} (probes were not attached "
+				       "yet)" },
+	[LOSS_PAUSED] = { .unseen = "GPU times were not recorded for {1} (another profiler used "
+				    "CUPTI)" },
+	[LOSS_BUDGET] = { .unseen = "some GPU times were not recorded for {1} (to stay within the "
+				    "budget)" },
+	[LOSS_DISCONNECTED] = { .unseen = "GPU times were not recorded for {1} (no daemon "
+					  "answered)" },
+	[LOSS_WINDOWS] = { .unseen = "frequent calls were not watched for {1}",
+			   .sampled = "sampled: frequent calls were seen {2} % of the time; counts "
+				      "are "
+				      "estimates" },
+	[LOSS_EXACT_WINDOWS] = { .unseen = "GPU times were not recorded for {1} (to stay within "
+					   "the budget)",
+				 .sampled = "sampled: GPU times were recorded {2} % of the time; "
+					    "totals are "
+					    "estimates" },
+	[LOSS_LEFT_OUT] = { .unseen = "not watched for {1} (too many calls a second)" },
+	[LOSS_LEFT_OUT_HOT] = { .unseen = "frequent calls were not watched for {1} (too many a "
+					  "second)" },
+	[LOSS_TENSORS] = { .unseen = "tensors were not followed for {1} (to stay within the "
+				     "budget)" },
 };
 
 static const char *share_text(char text[UNITS_TEXT_SIZE], const struct loss_time *time)

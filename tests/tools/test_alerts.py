@@ -36,7 +36,7 @@ class Alerts(unittest.TestCase):
             self.assertIn(re.sub(r"(_bytes|_seconds|_ratio)?(_total)?$", "", name), families)
 
     def test_their_reasons_are_those_that_status_warns_of(self):
-        reasons = set(re.findall(r'X\(\d+, \w+, (?:MISSING|NOTE), ALARM, "\w+", "([a-z-]+)"', read("core/model/loss_row.h")))
+        reasons = set(re.findall(r'X\(\d+, \w+, (?:MISSING|NOTE), ALARM, \w+, "\w+", "([a-z-]+)"', read("core/model/loss_row.h")))
         named = set("|".join(re.findall(r'reason=~"([^"]+)"', read(ALERTS))).split("|"))
         self.assertEqual(named, reasons)
 
