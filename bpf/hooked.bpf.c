@@ -62,7 +62,7 @@ struct check {
 	__u32 ranges, codes;
 	__u32 at; /* the first range of the process */
 	__u32 differs;
-	__u64 start, end, offset; /* of the current mapping; the last: in the file */
+	__u64 start, end, offset; /* of the current mapping; offset: in the file */
 };
 
 /* A breakpoint is a probe's or a debugger's. */

@@ -19,8 +19,6 @@
 #define REPORT_CPUS 1024
 #define REPORT_SLOW 8 /* names of slow functions shown */
 #define REPORT_OUT  8 /* processes left out */
-/* A warning for as long as a loss is one. */
-#define REPORT_LATELY_MS (10 * 60 * 1000)
 
 static const char *const way_text[] = {
 	[PROBE_WAY_AUTO] = "none",
@@ -100,7 +98,7 @@ static void report_daemon(struct daemon *daemon, struct status_builder *builder)
 	helpers_stats(daemon->helpers, &helpers);
 	if (helpers.died > 0)
 		status_number(builder, "daemon", "helpers_died",
-			      uv_now(&daemon->loop) - helpers.died_ms < REPORT_LATELY_MS,
+			      uv_now(&daemon->loop) - helpers.died_ms < API_WARNS_MS,
 			      (int64_t)helpers.died, "%lu were killed or crashed", helpers.died);
 	if (invariant_count() > 0)
 		status_number(

@@ -13,7 +13,7 @@
 
 #include "core/base/clock.h"
 
-#define TICK_MS	 500 /* of silence, until it is asked whether it lives */
+#define TICK_MS	 500 /* of silence before a hello asks whether the daemon is alive */
 #define ID_ALIVE UINT64_MAX
 
 void reply_free(Tracesmith__V1__Reply *reply)

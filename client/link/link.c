@@ -244,7 +244,7 @@ static int greet(struct link *link)
 	return explain_error(refused->error);
 }
 
-/* Where nobody accepts and all places to wait in are taken, there is no connection either. */
+/* If the listen backlog is full, connecting waits, too. */
 static int dial(const struct link *link, const struct options *options)
 {
 	int fd;

@@ -30,7 +30,7 @@ struct place {
 	enum place_state state;
 	int fd; /* a duplicate: the server closes its own before it says so */
 	struct peer peer;
-	uint64_t started; /* its half request, counted by `starts` */
+	uint64_t started; /* when its half request started: the value of `starts` */
 };
 
 struct places {
@@ -95,7 +95,7 @@ static unsigned int halves(const struct places *places, const struct place *of)
 	return count;
 }
 
-/* Its thread has not got to run. */
+/* Its thread has not read what has arrived. */
 static bool is_unread(const struct place *place)
 {
 	int bytes = 0;

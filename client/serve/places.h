@@ -23,7 +23,7 @@ void places_free(struct places *places);
 struct place *places_take(struct places *places, int fd, const struct sockaddr *peer);
 /* These take NULL, too. Its request has shown the token: it keeps its place. */
 void places_keep(struct places *places, struct place *place);
-/* Its request is answered: the next one starts. */
+/* Its request has been answered: its next one is half again. */
 void places_start(struct places *places, struct place *place);
 void places_give_back(struct places *places, struct place *place);
 

@@ -301,7 +301,7 @@ static void on_answered(void *data, struct MHD_Connection *connection, void **ow
 	places_start(server->places, place_of(server, connection));
 }
 
-/* It comes or goes. */
+/* A connection was accepted, or is closed. */
 static void on_connection(void *data, struct MHD_Connection *connection, void **place,
 			  enum MHD_ConnectionNotificationCode what)
 {

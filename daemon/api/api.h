@@ -16,6 +16,9 @@
 #include "core/store/query/remark.h"
 #include "proto/hello.h"
 
+/* For how long after a helper has died it is a warning: as long as for a loss. */
+#define API_WARNS_MS (10 * 60 * 1000)
+
 struct api;
 struct api_ticket;
 struct status_builder;

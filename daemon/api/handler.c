@@ -14,7 +14,6 @@
 
 #define BAD_REQUEST TRACESMITH__V1__ERROR__CODE__BAD_REQUEST
 #define PPM	    1000000
-#define LATELY_MS   (10 * 60 * 1000) /* as long as a loss it is a warning */
 
 static void handle_hello(struct client *client, const Tracesmith__V1__Request *request)
 {
@@ -43,7 +42,7 @@ static void add_own_status(const struct api *api, struct status_builder *builder
 		      "%u running, %u waiting", api->running_count, api->waiting_count);
 	if (api->died)
 		status_number(builder, "api", "queries_died",
-			      uv_now(api->loop) - api->died_ms < LATELY_MS, (int64_t)api->died,
+			      uv_now(api->loop) - api->died_ms < API_WARNS_MS, (int64_t)api->died,
 			      "%llu were killed or crashed", (unsigned long long)api->died);
 	status_number(builder, "api", "refused", false, api->refused, "%llu",
 		      (unsigned long long)api->refused);
