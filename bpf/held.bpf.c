@@ -55,6 +55,6 @@ int held(struct bpf_iter__task *ctx)
 		return 0;
 	look = look_of_reader();
 	if (look)
-		look->done = walk_mappings(&walk, look->address);
+		look->done = walk_mappings(&walk, file_of_reader(look->address));
 	return 0;
 }

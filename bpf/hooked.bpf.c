@@ -29,6 +29,14 @@ static struct hooked_look *look_of_reader(void)
 	return bpf_map_lookup_elem(&looks, &reader);
 }
 
+static void visit_wanted(struct walk *walk, struct vm_area_struct *vma, struct mm_struct *mm)
+{
+	if ((__u64)mm != walk->wanted.mm || BPF_CORE_READ(vma, vm_start) != walk->wanted.start)
+		return;
+	walk->wanted.end = BPF_CORE_READ(vma, vm_end);
+	walk->wanted.offset = BPF_CORE_READ(vma, vm_pgoff) << 12;
+}
+
 /* A mapping of a file has pages of its own only with an anon_vma; data always has. */
 static void visit(struct walk *walk, struct vm_area_struct *vma, struct mm_struct *mm)
 {
@@ -36,6 +44,10 @@ static void visit(struct walk *walk, struct vm_area_struct *vma, struct mm_struc
 
 	if (!BPF_CORE_READ(vma, anon_vma) || !(BPF_CORE_READ(vma, vm_flags) & VM_EXEC))
 		return;
+	if (walk->wanted.mm) {
+		visit_wanted(walk, vma, mm);
+		return;
+	}
 	range.start = BPF_CORE_READ(vma, vm_start);
 	range.pid = owner_of(mm);
 	bpf_seq_write(walk->seq, &range, sizeof(range));
@@ -51,7 +63,7 @@ int touched(struct bpf_iter__task *ctx)
 		return 0;
 	look = look_of_reader();
 	if (look)
-		look->done = walk_mappings(&walk, look->address);
+		look->done = walk_mappings(&walk, file_of_reader(look->address));
 	return 0;
 }
 
@@ -112,11 +124,25 @@ static long on_mapping(struct task_struct *task, struct vm_area_struct *vma, voi
 	return 0;
 }
 
+/* Where the lock is always taken, by threads that map memory all the time. */
+static void find_without_lock(struct check *check, __u64 start)
+{
+	struct task_struct *task = check->task;
+	struct walk walk = {};
+
+	walk.wanted.mm = (__u64)BPF_CORE_READ(task, mm);
+	walk.wanted.start = start;
+	if (walk.wanted.mm)
+		walk_mappings(&walk, check->file);
+	check->start = start;
+	check->end = walk.wanted.end;
+	check->offset = walk.wanted.offset;
+}
+
 static long on_range(__u32 i, void *data)
 {
 	struct check *check = data;
 	struct hooked_range range;
-	long r;
 
 	if (check->at + i >= check->ranges ||
 	    bpf_copy_from_user(&range, sizeof(range),
@@ -124,10 +150,9 @@ static long on_range(__u32 i, void *data)
 	    range.pid != (__u32)check->task->tgid)
 		return 1;
 	check->start = check->end = 0;
-	r = find_vma(check->task, range.start, on_mapping, check);
-	if (r == -EBUSY)
-		check->differs = 1;
-	else if (check->end)
+	if (find_vma(check->task, range.start, on_mapping, check) == -EBUSY)
+		find_without_lock(check, range.start);
+	if (check->end)
 		bpf_loop(check->codes, on_code, check, 0);
 	return check->differs != 0;
 }
@@ -170,6 +195,7 @@ int hooked(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct check check = {};
+	struct hooked_found found = {};
 	struct hooked_look *look;
 	__u32 pid;
 
@@ -190,9 +216,10 @@ int hooked(struct bpf_iter__task *ctx)
 	check.codes = look->codes;
 	if (check.file)
 		bpf_loop(HOOKED_RANGES, on_range, &check, 0);
-	else
-		check.differs = 1;
-	if (check.differs && BPF_CORE_READ(task, mm))
-		bpf_seq_write(ctx->meta->seq, &pid, sizeof(pid));
+	if ((check.differs || !check.file) && BPF_CORE_READ(task, mm)) {
+		found.pid = pid;
+		found.busy = !check.file;
+		bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	}
 	return 0;
 }

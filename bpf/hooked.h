@@ -26,6 +26,12 @@ struct hooked_code {
 	__u32 zero;
 };
 
+/* A process whose code differs, or could not be looked at: the reader's own lock was taken. */
+struct hooked_found {
+	__u32 pid;
+	__u32 busy;
+};
+
 struct hooked_look {
 	__u64 address; /* where the reader maps the file */
 	__u64 range;   /* an array of them, ascending by pid */

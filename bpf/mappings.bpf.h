@@ -22,6 +22,9 @@
 struct walk {
 	struct rb_node *node, *before;
 	struct seq_file *seq; /* output, if the program has any */
+	struct {
+		__u64 mm, start, end, offset;
+	} wanted; /* a single one, if the program looks for it; offset: in the file */
 };
 
 /* The program's own: for each mapping that probes are put into, of another process. */
@@ -88,11 +91,9 @@ static long step(__u32 i, void *data)
 	return 0;
 }
 
-/* Of the file that the reader has mapped at `address`. False: not all were seen. */
-static __always_inline bool walk_mappings(struct walk *walk, __u64 address)
+/* False: not all were seen. */
+static __always_inline bool walk_mappings(struct walk *walk, struct address_space *file)
 {
-	struct address_space *file = file_of_reader(address);
-
 	if (!file)
 		return false;
 	walk->node = BPF_CORE_READ(file, i_mmap.rb_root.rb_node);

@@ -43,9 +43,8 @@ bool copy_is_put_off(const struct library_copy *library)
 
 void copy_in_way(const struct library_copy *library, char ret[COPY_WHO])
 {
-	const char *what = library->error == -EBUSY ? "keeps the lock of its memory"
-			   : library->in_way	    ? "has an inline hook"
-						    : "may have an inline hook";
+	const char *what =
+		library->error == -EBUSY ? "keeps the lock of its memory" : "has an inline hook";
 
 	if (library->in_way)
 		snprintf(ret, COPY_WHO, "Process %u %s", library->in_way, what);

@@ -13,7 +13,9 @@
 #include "core/base/cleanup.h"
 #include "daemon/broker/broker.h"
 
-#define TRIES 3 /* the file's tree of mappings may change in the middle of it */
+/* The tree of mappings changes in the middle of it, and nobody waits for our own lock. */
+#define TRIES	20
+#define WAIT_US 500
 
 enum { TOUCHED, LOOKS /* map of who asks what */, HOOKED, FDS };
 
@@ -75,16 +77,16 @@ static void keep_those_of(struct ranges *ranges, uint32_t pid)
 	ranges->count = kept;
 }
 
-/* -ETXTBSY: they could not all be seen. */
+/* -EBUSY: they could not all be seen. */
 static int find_touched(const struct hooked *hooked, struct hooked_look *look, uint32_t pid,
 			struct ranges *ret)
 {
-	ssize_t n = 0;
+	ssize_t n;
 
-	for (int i = 0; i < TRIES && !look->done; i++)
-		n = ask(hooked, TOUCHED, look, ret->range, sizeof(ret->range));
+	look->done = 0;
+	n = ask(hooked, TOUCHED, look, ret->range, sizeof(ret->range));
 	if (n < 0 || !look->done)
-		return -ETXTBSY;
+		return -EBUSY;
 	ret->count = (uint32_t)((size_t)n / sizeof(ret->range[0]));
 	if (pid)
 		keep_those_of(ret, pid);
@@ -98,18 +100,22 @@ static int compare(const struct hooked *hooked, const void *mapped, struct hooke
 		   uint32_t pid, uint32_t *ret_pid)
 {
 	_cleanup_(freep) struct ranges *ranges = malloc(sizeof(*ranges));
+	struct hooked_found found = { 0 };
 	ssize_t n;
 	int r;
 
 	look->address = (uint64_t)(uintptr_t)mapped;
-	r = ranges ? find_touched(hooked, look, pid, ranges) : -ETXTBSY;
+	r = ranges ? find_touched(hooked, look, pid, ranges) : -ENOMEM;
 	if (r < 0 || !ranges->count)
 		return r;
 	look->range = (uint64_t)(uintptr_t)ranges->range;
 	look->ranges = ranges->count;
 	/* One is enough. */
-	n = ask(hooked, HOOKED, look, ret_pid, sizeof(*ret_pid));
-	return n == 0 ? 0 : -ETXTBSY;
+	n = ask(hooked, HOOKED, look, &found, sizeof(found));
+	*ret_pid = found.pid;
+	if (n <= 0)
+		return n < 0 ? -EBUSY : 0;
+	return found.busy ? -EBUSY : -ETXTBSY;
 }
 
 int hooked_look(const struct hooked *hooked, int file, const struct hooked_code *code,
@@ -125,8 +131,12 @@ int hooked_look(const struct hooked *hooked, int file, const struct hooked_code 
 		return 0;
 	mapped = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
 	if (mapped == MAP_FAILED)
-		return -ETXTBSY;
+		return -errno;
 	r = compare(hooked, mapped, &look, pid, ret_pid);
+	for (int i = 1; i < TRIES && r == -EBUSY; i++) {
+		usleep(WAIT_US);
+		r = compare(hooked, mapped, &look, pid, ret_pid);
+	}
 	munmap(mapped, size);
 	return r;
 }

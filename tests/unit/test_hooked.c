@@ -2,9 +2,11 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,11 +24,13 @@
 #include "daemon/broker/broker.h"
 #include "daemon/probe/hooked.h"
 
-#define PAGE  4096
-#define SIZE  (3 * PAGE)
-#define PLACE (PAGE + 100) /* of the code in the file */
-#define CODE  "\x55\x48\x89\xe5"
-#define BYTES 4
+#define PAGE	4096
+#define SIZE	(3 * PAGE)
+#define PLACE	(PAGE + 100) /* of the code in the file */
+#define CODE	"\x55\x48\x89\xe5"
+#define BYTES	4
+#define LOOKS	100
+#define THREADS 3
 
 static struct broker *broker;
 static struct hooked *hooked;
@@ -157,6 +161,74 @@ static void one_of_many_is_found(void **state)
 	assert_int_equal(look(0, &found), 0);
 }
 
+/* Takes its process's lock: that of the test now and then, until `stop`, any other all the time. */
+static void *map_often(void *stop)
+{
+	while (!stop || !atomic_load((atomic_bool *)stop)) {
+		munmap(mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0),
+		       64 * PAGE);
+		if (stop)
+			usleep(100);
+	}
+	return NULL;
+}
+
+static pid_t start_mapping_often(const struct change *change)
+{
+	pthread_t thread[THREADS];
+	int told[2];
+	uint64_t at;
+	pid_t pid;
+
+	assert_int_equal(pipe(told), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		for (size_t i = 0; i < THREADS; i++)
+			pthread_create(&thread[i], NULL, map_often, NULL);
+		map_and_wait(change, told[1]);
+	}
+	close(told[1]);
+	assert_int_equal(read(told[0], &at, sizeof(at)), sizeof(at));
+	close(told[0]);
+	return pid;
+}
+
+/* Neither theirs nor our own, for which the kernel does not wait. */
+static void a_lock_that_is_taken_often_is_no_hook(void **state)
+{
+	static const struct change same = { PROT_READ | PROT_EXEC, MAP_PRIVATE, PLACE, CODE,
+					    BYTES },
+				   other = { PROT_READ | PROT_EXEC, MAP_PRIVATE, PLACE, "\xe9", 1 };
+	atomic_bool stop = false;
+	uint32_t found;
+	pthread_t own;
+	pid_t pid[3];
+
+	if (!hooked)
+		skip();
+	for (size_t i = 0; i < 3; i++)
+		pid[i] = start_mapping_often(&same);
+	assert_int_equal(pthread_create(&own, NULL, map_often, &stop), 0);
+	for (int i = 0; i < LOOKS; i++) {
+		int r = look(0, &found);
+
+		if (r != 0)
+			fail_msg("look %d: %d, process %u", i, r, found);
+	}
+	end(pid[1]);
+	pid[1] = start_mapping_often(&other);
+	for (int i = 0; i < LOOKS; i++) {
+		assert_int_equal(look(0, &found), -ETXTBSY);
+		assert_int_equal(found, pid[1]);
+	}
+	atomic_store(&stop, true);
+	pthread_join(own, NULL);
+	for (size_t i = 0; i < 3; i++)
+		end(pid[i]);
+}
+
 /* What the daemon never asks. */
 static ssize_t forge(int fd[3], uint64_t address, const struct hooked_range *range,
 		     const struct hooked_code *code)
@@ -188,7 +260,7 @@ static void memory_is_not_to_be_guessed(void **state)
 	static const struct {
 		const struct change *change;
 		ssize_t wrong; /* what a wrong guess is answered */
-	} rows[] = { { &secret, 0 }, { &data, 0 }, { &text, sizeof(uint32_t) } };
+	} rows[] = { { &secret, 0 }, { &data, 0 }, { &text, sizeof(struct hooked_found) } };
 	void *own = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, file, 0);
 	void *nothing = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int fd[3];
@@ -244,6 +316,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(changed_code_is_found),
 		cmocka_unit_test(one_of_many_is_found),
+		cmocka_unit_test(a_lock_that_is_taken_often_is_no_hook),
 		cmocka_unit_test(memory_is_not_to_be_guessed),
 	};
 
