@@ -36,10 +36,13 @@ static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_
 		.user = file->user,
 	};
 	struct daemon *daemon = data;
+	uint64_t mapped_ns;
+	bool forked;
 
 	if (!daemon->libraries || file->fd < 0)
 		return;
-	libraries_mapped(daemon->libraries, pid, maps_forked_ns(daemon->maps, pid), &mapped);
+	mapped_ns = maps_mapped_ns(daemon->maps, pid, &forked);
+	libraries_mapped(daemon->libraries, pid, mapped_ns, forked, &mapped);
 	daemon_look_for_python(daemon, pid);
 	flood_wake(daemon->flood);
 }

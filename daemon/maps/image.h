@@ -31,11 +31,12 @@ struct maps_image {
 	struct maps_bounds *bounds;
 	uint64_t began_ns, ended_ns; /* ended 0: runs */
 	struct maps_ask *ask;	     /* NULL: settled, see ask.h */
-	bool whole;		     /* all that it maps was told once */
-	bool incomplete;	     /* an answer did not come */
-	uint64_t again_ns;	     /* when to look again then, 0: not */
-	uint32_t lates;		     /* how often that was */
-	bool unwanted;		     /* once it is settled */
+	uint64_t mapped_ns; /* when it mapped a library, of those that are not known yet; 0: none */
+	bool whole;	    /* all that it maps was told once */
+	bool incomplete;    /* an answer did not come */
+	uint64_t again_ns;  /* when to look again then, 0: not */
+	uint32_t lates;	    /* how often that was */
+	bool unwanted;	    /* once it is settled */
 	struct maps_mapping *mapping;
 	uint32_t count, room;
 	uint32_t library_count;

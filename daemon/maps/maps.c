@@ -61,7 +61,7 @@ static void on_mmap(struct maps *maps, const struct maps_record *record)
 				maps->data, &(struct maps_replaced){ record->pid, record->time_ns,
 								     record->start, record->end });
 	} else if (record->inode && maps_library_matches(maps, record->path))
-		maps_process_track(maps, record->pid);
+		maps_process_track(maps, record->pid, record->time_ns);
 }
 
 static void on_lost(struct maps *maps, const struct maps_record *record)
@@ -187,7 +187,7 @@ int maps_follow(struct maps *maps, uint32_t pid)
 	maps_catch_up(maps);
 	process = maps_process_find(maps, pid);
 	if (!process && !maps_process_image(maps, pid, UINT64_MAX)) {
-		r = maps_process_track(maps, pid);
+		r = maps_process_track(maps, pid, 0);
 		if (r < 0)
 			return r;
 		process = maps_process_find(maps, pid);

@@ -86,8 +86,9 @@ uint32_t maps_unlooked(const struct maps *maps);
 /* Dies in two steps as every libuv handle; `closed` is called when all is freed. */
 void maps_close(struct maps *maps, void (*closed)(void *data));
 
-/* When the process was forked, if it still runs its parent's program; else 0. */
-uint64_t maps_forked_ns(struct maps *maps, uint32_t pid);
+/* When the process mapped what it was last found to, or was forked, if it still runs its parent's
+ * program; 0: it was found to do so later. */
+uint64_t maps_mapped_ns(struct maps *maps, uint32_t pid, bool *ret_forked);
 
 /* Follow a process: keep its mappings and hold its files open, even when it runs another program.
  * Those that map a library are followed as long as they do. -ESRCH: gone, and nothing known. */

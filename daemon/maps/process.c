@@ -289,6 +289,10 @@ void maps_process_map(struct maps_process *process, const struct maps_record *re
 	struct maps_image *image = process->image;
 	struct maps_file *file = NULL;
 
+	/* While it is asked what is mapped, the first one counts. */
+	if (record->inode && (!image->ask || !image->mapped_ns) &&
+	    maps_library_matches(process->maps, record->path))
+		image->mapped_ns = record->time_ns;
 	if (!image->ask && record->inode)
 		file = maps_files_known(process->maps->files, record);
 	if (image->ask || (record->inode && !file))
@@ -314,7 +318,7 @@ static uint64_t began_after_former(struct maps *maps, uint32_t pid)
 	return former ? former->ended_ns + 1 : 0;
 }
 
-int maps_process_track(struct maps *maps, uint32_t pid)
+int maps_process_track(struct maps *maps, uint32_t pid, uint64_t mapped_ns)
 {
 	struct maps_process *process;
 	int r;
@@ -322,6 +326,7 @@ int maps_process_track(struct maps *maps, uint32_t pid)
 	r = process_new(maps, pid, began_after_former(maps, pid), &process);
 	if (r < 0)
 		return r;
+	process->image->mapped_ns = mapped_ns;
 	r = watch_start(process);
 	if (r == 0) {
 		maps_ask_mappings(process->image);
@@ -372,11 +377,14 @@ void maps_process_fork(struct maps *maps, const struct maps_image *parent, uint3
 		process_add_if_library(child, child->image->mapping[i].file);
 }
 
-uint64_t maps_forked_ns(struct maps *maps, uint32_t pid)
+uint64_t maps_mapped_ns(struct maps *maps, uint32_t pid, bool *ret_forked)
 {
 	const struct maps_process *process = maps_process_find(maps, pid);
 
-	return process && process->forked ? process->image->began_ns : 0;
+	*ret_forked = process && process->forked;
+	if (!process)
+		return 0;
+	return process->forked ? process->image->began_ns : process->image->mapped_ns;
 }
 
 struct maps_file *maps_process_library_at(const struct maps_image *image, uint64_t address)

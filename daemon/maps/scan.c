@@ -49,7 +49,7 @@ static void on_searched(struct helper_task *task, int result)
 	search->pid = 0;
 	maps->scan->late += result == -ETIMEDOUT || result == -EPIPE || result == -EBUSY;
 	if (result > 0 && !maps_process_find(maps, pid))
-		maps_process_track(maps, pid);
+		maps_process_track(maps, pid, 0);
 	scan_advance(maps);
 }
 
@@ -62,7 +62,7 @@ static int search_start(struct search *search, uint32_t pid)
 	snprintf(look.patterns, sizeof(look.patterns), "%s", maps->patterns);
 	if (!maps->helpers) {
 		if (maps_look(&look, sizeof(look), say_nothing, NULL) > 0)
-			maps_process_track(maps, pid);
+			maps_process_track(maps, pid, 0);
 		return -ENOENT;
 	}
 	search->task = (struct helper_task){ .kind = maps->look_kind,

@@ -80,9 +80,10 @@ struct maps_process {
 };
 
 struct maps_process *maps_process_find(struct maps *maps, uint32_t pid); /* that lives */
-/* Starts to watch a process, with its current mappings or, if it is gone, its last ones. -ESRCH:
- * gone, and nothing known; -ENOSPC: too many. */
-int maps_process_track(struct maps *maps, uint32_t pid);
+/* Starts to watch a process, with its current mappings or, if it is gone, its last ones.
+ * `mapped_ns`: as it has mapped a library then; 0: for another reason. -ESRCH: gone, and nothing
+ * known; -ENOSPC: too many. */
+int maps_process_track(struct maps *maps, uint32_t pid, uint64_t mapped_ns);
 /* The image of the program that ran at the time, NULL: none known. */
 struct maps_image *maps_process_image(struct maps *maps, uint32_t pid, uint64_t time_ns);
 void maps_process_unfollow(struct maps *maps, uint32_t pid);

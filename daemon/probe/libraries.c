@@ -333,26 +333,32 @@ static bool libraries_holds(const struct libraries *libraries, uint32_t pid)
 
 /* A child of a fork seldom calls the driver, which was its parent's, and mostly becomes another
  * program or ends at once: a link for each would keep the kernel busy with taking them off. */
-static int library_add_process(struct library_copy *library, uint32_t pid, uint64_t forked_ns)
+static int library_add_process(struct library_copy *library, uint32_t pid, uint64_t mapped_ns,
+			       bool forked)
 {
 	struct libraries *libraries = libraries_of(library->copies);
 	const struct libraries_callbacks *callbacks = &libraries->callbacks;
-	uint64_t from_ns = forked_ns ? forked_ns + LIMIT_FORKED_NS : 0;
+	struct links_member member = {
+		.pid = pid,
+		.mapped_ns = mapped_ns,
+		.from_ns = forked ? mapped_ns + LIMIT_FORKED_NS : 0,
+	};
 	int r = 0;
 
-	for (enum probe_group group = 0; r == 0 && group < PROBE_GROUPS; group++)
-		r = links_add(&library->links[group], pid,
-			      callbacks->is_out(callbacks->data, pid, group), from_ns);
+	for (enum probe_group group = 0; r == 0 && group < PROBE_GROUPS; group++) {
+		member.out = callbacks->is_out(callbacks->data, pid, group);
+		r = links_add(&library->links[group], &member);
+	}
 	/* Our library may have been faster than the record of the mapping. */
 	if (r == 0 && libraries_holds(libraries, pid))
 		links_watch(&library->links[PROBE_HOT], pid, false, false);
 	return r;
 }
 
-static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t forked_ns,
-			  const struct libraries_file *file)
+static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t mapped_ns,
+			  bool forked, const struct libraries_file *file)
 {
-	uint64_t now_ns = uv_hrtime();
+	uint64_t since_ns = mapped_ns ? mapped_ns : uv_hrtime();
 	struct library_copy *library;
 	int r = 0;
 
@@ -361,28 +367,28 @@ static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t fo
 		library->mapped = true;
 		copy_try_again(library, file->fd);
 		if (library->busy || copy_is_blind(library))
-			copy_wait(library, pid, now_ns);
-		return library_add_process(library, pid, forked_ns);
+			copy_wait(library, pid, since_ns);
+		return library_add_process(library, pid, mapped_ns, forked);
 	}
 	r = libraries_add(libraries, file, &library);
 	if (r < 0)
 		return r;
 	library->mapped = true;
 	if (!library->dormant)
-		copy_wait(library, pid, now_ns);
+		copy_wait(library, pid, since_ns);
 	if (!library->busy)
 		copy_tell_gaps(library);
-	return library_add_process(library, pid, forked_ns);
+	return library_add_process(library, pid, mapped_ns, forked);
 }
 
-int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_ns,
+int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t mapped_ns, bool forked,
 		     const struct libraries_file *file)
 {
 	int r;
 
 	if (libraries->copies.closing)
 		return 0;
-	r = libraries_take(libraries, pid, forked_ns, file);
+	r = libraries_take(libraries, pid, mapped_ns, forked, file);
 	if (r == 0)
 		libraries_wake(libraries, pid);
 	return r;

@@ -71,9 +71,9 @@ void libraries_find_standing(const char *patterns, struct libraries_found *ret);
 void libraries_found_clear(struct libraries_found *found);
 /* Attaches to them, for good. */
 void libraries_add_standing(struct libraries *libraries, const struct libraries_found *found);
-/* Process `pid` maps the file, which is borrowed; `forked_ns`: because its parent did, when it was
- * forked then, else 0. */
-int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t forked_ns,
+/* Process `pid` maps the file, which is borrowed, since `mapped_ns`, 0: not known; `forked`:
+ * because its parent did. */
+int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t mapped_ns, bool forked,
 		     const struct libraries_file *file);
 /* No process maps it any more. */
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode);

@@ -131,7 +131,7 @@ static void links_go_single(struct links *links)
 
 	probe_next_epoch(links->library, links->group);
 	links->single = true;
-	links->looked_ns = uv_hrtime();
+	links->single_ns = links->looked_ns = uv_hrtime();
 	list_for_each(member, &links->members, link)
 		if (member_is_open(member) && !member->own && !member->unseen_ns)
 			member_unseen(links, member, uv_hrtime());
@@ -383,27 +383,29 @@ static void links_reconcile(struct links *links)
 	links->callbacks->stirred(links);
 }
 
-int links_add(struct links *links, uint32_t pid, bool out, uint64_t from_ns)
+int links_add(struct links *links, const struct links_member *added)
 {
-	struct member *member = member_find(&links->by_pid, pid);
+	uint64_t since_ns =
+		added->mapped_ns > links->single_ns ? added->mapped_ns : links->single_ns;
+	struct member *member = member_find(&links->by_pid, added->pid);
 
 	if (member) {
 		member->retry_ns = 0;
 		if (links->single && member_is_open(member) && !member->own && !member->unseen_ns)
-			member_unseen(links, member, uv_hrtime());
+			member_unseen(links, member, since_ns);
 		return 0;
 	}
 	member = calloc(1, sizeof(*member));
-	if (!member || map_put(&links->by_pid, (struct map_key){ pid, 0 }, member) < 0) {
+	if (!member || map_put(&links->by_pid, (struct map_key){ added->pid, 0 }, member) < 0) {
 		free(member);
 		return -ENOMEM;
 	}
-	member->pid = pid;
+	member->pid = added->pid;
 	member->open = member->whole = true;
-	member->out = out;
-	member->retry_ns = from_ns;
-	if (links->single && !out)
-		member_unseen(links, member, uv_hrtime());
+	member->out = added->out;
+	member->retry_ns = added->from_ns;
+	if (links->single && !added->out)
+		member_unseen(links, member, since_ns);
 	list_append(&links->members, &member->link);
 	links_reconcile(links);
 	return 0;

@@ -57,6 +57,7 @@ struct links {
 	bool busy;		    /* the linker makes links */
 	uint64_t off_ns;	    /* nobody is watched since then, 0: not so */
 	uint64_t retry_ns;	    /* to get back from that, not before */
+	uint64_t single_ns;	    /* until then all were watched, if they are not now */
 	uint64_t looked_ns;	    /* when all that have a link had a first thread */
 	uint64_t whole_ns;	    /* since then all are watched whole, 0: not all */
 	const struct links_callbacks *callbacks;
@@ -71,9 +72,15 @@ void links_start(struct links *links, struct probe_library *library);
 /* Not while it is busy. The remover takes its links off. */
 void links_release(struct links *links, struct remover *remover);
 
-/* A process maps the library; -ENOMEM. `out`: it is left out from the start. No link is made for it
- * alone before `from_ns`. */
-int links_add(struct links *links, uint32_t pid, bool out, uint64_t from_ns);
+struct links_member {
+	uint32_t pid;
+	bool out;	    /* it is left out from the start */
+	uint64_t mapped_ns; /* since then it maps the library; 0: not known */
+	uint64_t from_ns;   /* no link is made for it alone before that */
+};
+
+/* A process maps the library; -ENOMEM. */
+int links_add(struct links *links, const struct links_member *added);
 void links_remove(struct links *links, uint32_t pid);
 /* It runs another program now, of which a link of its own may see nothing. */
 void links_renew(struct links *links, uint32_t pid);
