@@ -43,10 +43,12 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 	if (!daemon_price_event(daemon, event))
 		return;
 	/* First: what links have missed of it belongs to it. */
-	if (event->kind == TS_EVENT_EXIT && daemon->libraries)
+	if (event->kind == TS_EVENT_EXIT && daemon->libraries) {
 		libraries_process_exits(daemon->libraries, event->tgid,
 					event->process.started_ns -
 						(uint64_t)daemon->boot_offset_ns);
+		daemon_end_missed(daemon, event->tgid, event->start_ns);
+	}
 	sink_announcement(daemon, record, size);
 	if (daemon_settle(daemon, event, &settled)) {
 		record = event = &settled;
@@ -97,6 +99,7 @@ static void daemon_count_losses(struct daemon *daemon, uint64_t now)
 
 void daemon_checkpoint(struct daemon *daemon, uint64_t now)
 {
+	uint64_t reached_ns = daemon_reach(daemon, now);
 	struct core_stats stats;
 
 	core_tick(daemon->core, now);
@@ -104,6 +107,9 @@ void daemon_checkpoint(struct daemon *daemon, uint64_t now)
 	daemon_count_losses(daemon, now);
 	core_checkpoint(daemon->core, now);
 	core_stats(daemon->core, &stats);
+	/* What is still in the rings is missing after a crash, too. */
+	if (reached_ns < now && (!stats.oldest_pending_ns || reached_ns < stats.oldest_pending_ns))
+		stats.oldest_pending_ns = reached_ns;
 	store_pending(daemon->store, stats.oldest_pending_ns);
 	store_commit(daemon->store, now);
 	daemon_watch_store(daemon, now);
@@ -508,6 +514,8 @@ static void daemon_on_late(uv_timer_t *timer)
 
 static void daemon_close_parts(struct daemon *daemon)
 {
+	/* From now on probes are taken off, one after another. */
+	daemon->watched_ns = uv_hrtime();
 	daemon_close_handles(daemon);
 	meter_close(&daemon->meter);
 	if (daemon->api)
@@ -524,6 +532,8 @@ static void daemon_close_parts(struct daemon *daemon)
 	if (daemon->turn.intake)
 		daemon_empty(daemon, uv_hrtime());
 	daemon_tell_gone(daemon, UINT64_MAX);
+	if (daemon->core && daemon->maps)
+		daemon_announce(daemon);
 	if (daemon->exact)
 		exact_close(TAKE(daemon->exact), daemon_part_closed);
 	if (daemon->probe)

@@ -49,15 +49,15 @@ static struct ledger_entry *entry_new(struct ledger *ledger, uint32_t pid, enum 
 	return entry;
 }
 
-void ledger_open(struct ledger *ledger, uint32_t pid, enum loss_reason reason, enum ledger_by by,
-		 uint64_t since_ns)
+struct ledger_entry *ledger_open(struct ledger *ledger, uint32_t pid, enum loss_reason reason,
+				 enum ledger_by by, uint64_t since_ns)
 {
 	struct ledger_entry *entry = map_get(&ledger->by_key, key_of(pid, reason));
 
 	if (!entry)
 		entry = entry_new(ledger, pid, reason, since_ns);
 	if (!entry)
-		return;
+		return NULL;
 	/* What has been told has its start. */
 	if (!entry->told && since_ns < entry->since_ns)
 		entry->since_ns = since_ns;
@@ -66,6 +66,7 @@ void ledger_open(struct ledger *ledger, uint32_t pid, enum loss_reason reason, e
 		entry->holders[by]++;
 	else
 		entry->holders[by] = 1;
+	return entry;
 }
 
 static bool entry_is_held(const struct ledger_entry *entry)
@@ -112,6 +113,17 @@ void ledger_drop(struct ledger *ledger, uint32_t pid, enum loss_reason reason, e
 
 	if (entry)
 		entry_free(ledger, entry);
+}
+
+void ledger_end(struct ledger *ledger, uint32_t pid, uint64_t until_ns)
+{
+	struct ledger_entry *entry;
+
+	list_for_each(entry, &ledger->entries, link)
+		if (entry->pid == pid) {
+			entry_tell(ledger, entry, until_ns, true);
+			entry_free(ledger, entry);
+		}
 }
 
 void ledger_tell(struct ledger *ledger, uint64_t until_ns)

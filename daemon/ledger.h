@@ -31,6 +31,8 @@ struct ledger_entry {
 	uint32_t holders[LEDGER_BYS];
 	bool certain; /* not links alone say so: see `tell` */
 	bool told;
+	bool announced;
+	bool child; /* of a process that mapped what it maps: it seldom calls any of it */
 };
 
 struct ledger {
@@ -48,14 +50,16 @@ void ledger_init(struct ledger *ledger,
 		 void *data);
 void ledger_release(struct ledger *ledger);
 
-/* Links and copies count, the others may repeat it. */
-void ledger_open(struct ledger *ledger, uint32_t pid, enum loss_reason reason, enum ledger_by by,
-		 uint64_t since_ns);
+/* Links and copies count, the others may repeat it. NULL: no memory. */
+struct ledger_entry *ledger_open(struct ledger *ledger, uint32_t pid, enum loss_reason reason,
+				 enum ledger_by by, uint64_t since_ns);
 /* Harmless if it is not open. */
 void ledger_close(struct ledger *ledger, uint32_t pid, enum loss_reason reason, enum ledger_by by,
 		  uint64_t until_ns);
 /* Nothing was missed after all. */
 void ledger_drop(struct ledger *ledger, uint32_t pid, enum loss_reason reason, enum ledger_by by);
+/* It has ended then: closes all of it, whoever holds it. */
+void ledger_end(struct ledger *ledger, uint32_t pid, uint64_t until_ns);
 void ledger_tell(struct ledger *ledger, uint64_t until_ns);
 
 #endif

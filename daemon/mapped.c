@@ -114,6 +114,7 @@ static void daemon_process_gone(struct daemon *daemon, uint32_t pid, uint64_t ti
 	if (daemon->price)
 		price_process_gone(daemon->price, pid, time_ns);
 	daemon_forget_python(daemon, pid);
+	daemon_end_missed(daemon, pid, time_ns);
 	core_process_gone(daemon->core, pid, time_ns);
 }
 
@@ -216,6 +217,7 @@ int daemon_start_maps(struct daemon *daemon)
 		.library_found = daemon_on_library,
 		.library_shared = daemon_on_library_shared,
 		.library_refused = daemon_on_library_refused,
+		.library_missed = daemon_on_library_missed,
 		.library_gone = daemon_on_library_gone,
 		.process_executed = daemon_on_process_executed,
 		.mapped = daemon_on_mapped,

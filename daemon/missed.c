@@ -1,6 +1,8 @@
 /* Missed: what is not seen of a process, as the model gets it. */
 #include "core/base/time.h"
 #include "daemon/daemon_internal.h"
+#include "daemon/proc/owner.h"
+#include "daemon/proc/procfs.h"
 
 #define TELL_NS (5 * NS_PER_S)
 
@@ -20,6 +22,71 @@ static void gap_lose(struct daemon *daemon, uint32_t process, const struct gap *
 	};
 
 	core_lose(daemon->core, &loss);
+}
+
+/* Whoever has ended is known by its number only. */
+static void announce(struct daemon *daemon, uint32_t pid, uint64_t since_ns)
+{
+	static const struct core_origin kernel = { .pid = 0 };
+	struct ts_event event = {
+		.kind = TS_EVENT_PROCESS,
+		.tgid = pid,
+		.tid = pid,
+		.start_ns = since_ns,
+	};
+
+	if (procfs_identity(pid, &event.process) == 0)
+		event.process.owner = owner_of(pid, event.process.uid);
+	else
+		event.process.started_ns = since_ns + (uint64_t)daemon->boot_offset_ns;
+	core_ingest(daemon->core, &kernel, &event, sizeof(event));
+}
+
+/* One that has ended: what it called by now comes first. */
+static void announce_gap(struct daemon *daemon, struct gap *gap)
+{
+	uint64_t now_ns = uv_hrtime();
+	uint32_t pid = gap->pid;
+
+	if (!pid || gap->child || gap->reason != LOSS_GAP || daemon_reach(daemon, now_ns) < now_ns)
+		return;
+	if (core_process_by_pid(daemon->core, pid))
+		daemon_lose_gaps(daemon, core_process_by_pid(daemon->core, pid));
+	else
+		announce(daemon, pid, gap->start_ns);
+	core_process_gone(daemon->core, pid, gap->end_ns);
+	gap->pid = 0;
+}
+
+static bool announce_entry(struct daemon *daemon)
+{
+	struct ledger_entry *entry;
+
+	list_for_each(entry, &daemon->ledger.entries, link) {
+		if (!entry->pid || entry->child || entry->announced || entry->reason != LOSS_GAP)
+			continue;
+		entry->announced = true;
+		if (core_process_by_pid(daemon->core, entry->pid) ||
+		    !procfs_has_first_thread(entry->pid))
+			continue;
+		announce(daemon, entry->pid, entry->since_ns);
+		return true;
+	}
+	return false;
+}
+
+/* A process of which something is missed is known before its first call. Filters are for the kernel
+ * to decide, and a child seldom uses what it has from its parent: they are known when they call. */
+void daemon_announce(struct daemon *daemon)
+{
+	const struct probe_config *filters = &daemon->probe_config;
+
+	if (filters->pid_count || filters->uid_count || filters->cgroup_count)
+		return;
+	for (uint32_t i = 0; i < DAEMON_GAPS; i++)
+		announce_gap(daemon, &daemon->gap[i]);
+	while (announce_entry(daemon))
+		;
 }
 
 void daemon_lose_gaps(struct daemon *daemon, const struct core_process *process)
@@ -63,6 +130,7 @@ static bool on_tell(void *data, const struct ledger_entry *entry, uint64_t until
 		.pid = entry->pid,
 		.reason = (uint8_t)entry->reason,
 		.count = !entry->told,
+		.child = entry->child,
 		.start_ns = entry->since_ns,
 		.end_ns = until_ns,
 	};
@@ -90,11 +158,43 @@ void daemon_tell_missed(struct daemon *daemon, uint64_t now_ns)
 	ledger_tell(&daemon->ledger, now_ns);
 }
 
+void daemon_end_missed(struct daemon *daemon, uint32_t pid, uint64_t end_ns)
+{
+	const struct core_process *process = core_process_by_pid(daemon->core, pid);
+
+	ledger_end(&daemon->ledger, pid, end_ns);
+	if (process)
+		daemon_lose_gaps(daemon, process);
+}
+
+static void daemon_miss(struct daemon *daemon, uint32_t pid, enum loss_reason reason,
+			enum ledger_by by, uint64_t since_ns)
+{
+	struct ledger_entry *entry = ledger_open(&daemon->ledger, pid, reason, by, since_ns);
+	bool forked;
+
+	maps_mapped_ns(daemon->maps, pid, &forked);
+	if (entry)
+		entry->child = forked;
+}
+
 void daemon_waits(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns)
 {
 	struct daemon *daemon = data;
 
-	ledger_open(&daemon->ledger, pid, gap, LEDGER_COPY, since_ns);
+	daemon_miss(daemon, pid, gap, LEDGER_COPY, since_ns);
+}
+
+/* It lived for so short a time that nobody has looked at what it mapped. */
+void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t time_ns)
+{
+	struct daemon *daemon = data;
+
+	if (!daemon->libraries ||
+	    (file && libraries_sees(daemon->libraries, file->device, file->inode)))
+		return;
+	ledger_open(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, time_ns);
+	ledger_close(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, uv_hrtime());
 }
 
 void daemon_waited(void *data, uint32_t pid, enum loss_reason gap, bool is_missed)
@@ -117,7 +217,7 @@ void daemon_missing(void *data, uint32_t pid, enum loss_reason gap, enum probe_g
 {
 	struct daemon *daemon = data;
 
-	ledger_open(&daemon->ledger, pid, reason_of(gap, group), LEDGER_LINKS, since_ns);
+	daemon_miss(daemon, pid, reason_of(gap, group), LEDGER_LINKS, since_ns);
 }
 
 void daemon_seen(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group)

@@ -20,8 +20,7 @@ static void on_tick(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
 
-	if (!list_empty(&daemon->gone))
-		daemon_reach(daemon, uv_hrtime());
+	daemon_announce(daemon);
 	daemon_tell_missed(daemon, uv_hrtime());
 	daemon_checkpoint(daemon, uv_hrtime());
 	freed_tick(daemon->freed, uv_hrtime());

@@ -261,6 +261,7 @@ static void process_add_library(struct maps_process *process, struct maps_file *
 		process->maps->limited++;
 		return;
 	}
+	image->told = true;
 	if (maps_library_add_mapper(process->maps, file, process->pid) == 0)
 		image->library[image->library_count++] = maps_files_share(file);
 }
@@ -269,6 +270,18 @@ static void process_add_if_library(struct maps_process *process, struct maps_fil
 {
 	if (file->fd >= 0 && (file->library || maps_library_matches(process->maps, file->path)))
 		process_add_library(process, file);
+}
+
+static void process_miss_if_library(struct maps_image *image, struct maps_file *file)
+{
+	struct maps_process *process = image->process;
+	struct maps *maps = process->maps;
+
+	if (!image->mapped_ns || image->told || !maps->callbacks.library_missed ||
+	    !maps_library_matches(maps, file->path))
+		return;
+	image->told = true;
+	maps->callbacks.library_missed(maps->data, file, process->pid, image->mapped_ns);
 }
 
 void maps_process_take(struct maps_image *image, uint64_t start, uint64_t end, uint64_t offset,
@@ -281,6 +294,8 @@ void maps_process_take(struct maps_image *image, uint64_t start, uint64_t end, u
 	maps_image_map(image, start, end, offset, file ? maps_files_share(file) : NULL);
 	if (file && runs)
 		process_add_if_library(process, file);
+	else if (file)
+		process_miss_if_library(image, file);
 	maps_files_put(file);
 }
 

@@ -217,7 +217,7 @@ int libraries_free(struct libraries *libraries, uint64_t wait_ns)
 	return r;
 }
 
-static struct library_copy *libraries_find(struct libraries *libraries, uint64_t device,
+static struct library_copy *libraries_find(const struct libraries *libraries, uint64_t device,
 					   uint64_t inode)
 {
 	for (uint32_t i = 0; i < libraries->count; i++)
@@ -225,6 +225,16 @@ static struct library_copy *libraries_find(struct libraries *libraries, uint64_t
 		    libraries->library[i]->inode == inode)
 			return libraries->library[i];
 	return NULL;
+}
+
+bool libraries_sees(const struct libraries *libraries, uint64_t device, uint64_t inode)
+{
+	const struct library_copy *library = libraries_find(libraries, device, inode);
+	bool sees = library && library->probes;
+
+	for (enum probe_group group = 0; sees && group < PROBE_GROUPS; group++)
+		sees = !links_are_single(&library->links[group]);
+	return sees;
 }
 
 static bool library_is_of(const struct library_copy *library, uint32_t pid)

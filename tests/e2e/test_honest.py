@@ -1,14 +1,22 @@
 """Nothing is missing without a word: what is not watched is told at the moment of the question, and not only at its end."""
+import os
 import shutil
+import signal
+import sys
 import tempfile
 import time
 import unittest
 
 import tracesmith
+from rhythms import Rhythms
 from test_hooked import Case
 from tracesmith import wait_for
 
 LAUNCH = "cuLaunchKernel"
+PROGRAMS = int(os.environ.get("TS_PROGRAMS", "300"))
+SEED = int(os.environ.get("TS_SEED", "1"))
+# Most are as short as a test's, some as long as it takes to have windows.
+LENGTHS = (5, 5, 20, 20, 50, 50, 100, 200, 200, 500, 1000, 2500)
 
 
 class Honest(Case):
@@ -124,6 +132,33 @@ class Honest(Case):
             wait_for("its end", lambda: not self.daemon.known(process.pid) or self.daemon.ended(process.pid))
             if self.daemon.known(process.pid):
                 self.assert_honest(process)
+
+
+
+class Generated(Case):
+    """Random programs, with the settings that users have, while the daemon is told to read its settings again, ends and starts."""
+    budget = "1%"
+    trap_limit = "25%"
+    settings = tracesmith.Case.settings
+
+    def meanwhile(self, number):
+        if number % 40 == 20:
+            self.daemon.process.send_signal(signal.SIGHUP)
+        if number % 100 == 50:
+            self.daemon.stop()
+            self.daemon.start()
+        if number % 100 == 99:
+            self.daemon.kill()
+            self.daemon.start()
+
+    def test_none_is_silent(self):
+        self.daemon.start()
+        rhythms = Rhythms(self.daemon, os.path.join(self.standing[0], self.driver), SEED, LENGTHS, self.meanwhile)
+        rhythms.run(PROGRAMS)
+        bad, counts = rhythms.judge_all()
+        print(f"{len(rhythms.said)} processes: {counts[0]} counts are true, {counts[1]} within their bounds, {counts[2]} said to be short",
+              file=sys.stderr)
+        self.assertEqual(bad, [], "\n".join(bad))
 
 
 if __name__ == "__main__":

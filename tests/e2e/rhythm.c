@@ -1,0 +1,178 @@
+/* rhythm.c LIBRARY SEED MILLISECONDS [fork|exec|storm]: a program of a random rhythm. It says in
+ * the end what it called and when, a line of JSON for each process, and for each program that it
+ * ran:
+ *   {"pid": PID, "calls": {FUNCTION: [[FIRST_NS, LAST_NS, COUNT], ...], ...}}
+ * with times of CLOCK_MONOTONIC. fork, exec: in the middle, and both go on; storm: without a pause.
+ */
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_MS   UINT64_C(1000000)
+#define SLICES	    (1 << 17)
+#define PHASE_MS    800 /* at most */
+#define PER_MS	    60	/* launches */
+#define STORM_CALLS 10000
+
+enum phase { EVEN, RAMP, BURSTS, PAUSE, WAITS, PHASES };
+enum function { LAUNCH, COPY, ALLOCATE, WAIT, FUNCTIONS };
+
+static const char *const names[FUNCTIONS] = {
+	[LAUNCH] = "cuLaunchKernel",
+	[COPY] = "cuMemcpyHtoD_v2",
+	[ALLOCATE] = "cuMemAlloc_v2",
+	[WAIT] = "cuCtxSynchronize",
+};
+
+struct slice {
+	uint64_t first_ns, last_ns;
+	uint32_t count;
+};
+
+static int (*function[FUNCTIONS])(long, ...);
+static struct slice slice[FUNCTIONS][SLICES];
+static uint32_t slices[FUNCTIONS];
+static uint64_t state;
+
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000 * NS_PER_MS + (uint64_t)time.tv_nsec;
+}
+
+/* D. Knuth: MMIX. */
+static uint32_t random_below(uint32_t n)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(state >> 33) % n;
+}
+
+static void call(enum function which, uint32_t count)
+{
+	struct slice *at = &slice[which][slices[which]];
+
+	if (!count)
+		return;
+	at->first_ns = now();
+	for (uint32_t i = 0; i < count; i++)
+		function[which](0, 0l, 0l, 0l, 0l, 0l, 0l, 0l, 0l, 0l, 0l);
+	at->last_ns = now();
+	at->count = count;
+	if (++slices[which] == SLICES) {
+		fputs("rhythm: too long\n", stderr);
+		exit(1);
+	}
+}
+
+static uint32_t launches(enum phase phase, uint32_t rate, uint32_t turn)
+{
+	switch (phase) {
+	case EVEN:
+		return rate;
+	case RAMP:
+		return turn * rate / 32 % 100;
+	case BURSTS:
+		return random_below(20) ? 0 : rate * 20;
+	default:
+		return 0;
+	}
+}
+
+static void play_phase(enum phase phase, uint64_t end_ns)
+{
+	uint32_t rate = 1 + random_below(PER_MS), many;
+
+	for (uint32_t turn = 0; now() < end_ns; turn++) {
+		if (phase != PAUSE) {
+			many = launches(phase, rate, turn);
+			call(LAUNCH, many);
+			call(COPY, many / 4);
+			call(ALLOCATE, turn % 8 == 0);
+			call(WAIT, 1);
+		}
+		usleep(1000);
+	}
+}
+
+static void play(uint64_t end_ns)
+{
+	while (now() < end_ns) {
+		uint64_t until_ns = now() + (5 + random_below(PHASE_MS)) * NS_PER_MS;
+
+		play_phase(random_below(PHASES), until_ns < end_ns ? until_ns : end_ns);
+	}
+}
+
+static void say(void)
+{
+	printf("{\"pid\": %d, \"calls\": {", getpid());
+	for (int i = 0; i < FUNCTIONS; i++) {
+		printf("%s\"%s\": [", i ? ", " : "", names[i]);
+		for (uint32_t k = 0; k < slices[i]; k++)
+			printf("%s[%" PRIu64 ", %" PRIu64 ", %" PRIu32 "]", k ? ", " : "",
+			       slice[i][k].first_ns, slice[i][k].last_ns, slice[i][k].count);
+		printf("]");
+	}
+	puts("}}");
+	fflush(stdout);
+	memset(slices, 0, sizeof(slices));
+}
+
+/* Its parent waits for it: their lines are not mixed. */
+static void go_on_in_two(uint64_t end_ns)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		memset(slices, 0, sizeof(slices));
+	state += (uint64_t)child;
+	play(end_ns);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+}
+
+static void go_on_in_another(char **argv)
+{
+	char seed[24];
+	char *rest[] = { argv[0], argv[1], seed, argv[3], NULL };
+
+	snprintf(seed, sizeof(seed), "%" PRIu64, state >> 1);
+	say();
+	execv("/proc/self/exe", rest);
+	exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	void *driver = argc >= 4 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	const char *how = argc > 4 ? argv[4] : "";
+	uint64_t length_ns, end_ns;
+
+	if (!driver) {
+		fputs("Usage: rhythm LIBRARY SEED MILLISECONDS [fork|exec|storm]\n", stderr);
+		return 1;
+	}
+	for (int i = 0; i < FUNCTIONS; i++)
+		function[i] = (int (*)(long, ...))dlsym(driver, names[i]);
+	state = strtoull(argv[2], NULL, 0);
+	length_ns = strtoull(argv[3], NULL, 0) * NS_PER_MS;
+	end_ns = now() + length_ns;
+	((int (*)(unsigned int))dlsym(driver, "cuInit"))(0);
+	while (!strcmp(how, "storm") && now() < end_ns)
+		call(LAUNCH, STORM_CALLS);
+	play(end_ns);
+	if (!strcmp(how, "fork"))
+		go_on_in_two(end_ns + length_ns);
+	else if (!strcmp(how, "exec"))
+		go_on_in_another(argv);
+	say();
+	return 0;
+}
