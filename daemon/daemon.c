@@ -73,8 +73,7 @@ static void daemon_lose(struct daemon *daemon, enum loss_reason reason, uint64_t
 		core_lose(daemon->core, &loss);
 }
 
-/* What BPF and perf have lost since the last time. */
-static void daemon_count_losses(struct daemon *daemon, uint64_t now)
+void daemon_count_losses(struct daemon *daemon, uint64_t now)
 {
 	struct probe_counters *old = &daemon->counted;
 	struct probe_stats stats;
@@ -95,24 +94,6 @@ static void daemon_count_losses(struct daemon *daemon, uint64_t now)
 	daemon->maps_lost = maps.lost + maps.late;
 	daemon->maps_limited = maps.limited;
 	daemon->counted_ns = now;
-}
-
-void daemon_checkpoint(struct daemon *daemon, uint64_t now)
-{
-	uint64_t reached_ns = daemon_reach(daemon, now);
-	struct core_stats stats;
-
-	core_tick(daemon->core, now);
-	daemon_read_sums(daemon);
-	daemon_count_losses(daemon, now);
-	core_checkpoint(daemon->core, now);
-	core_stats(daemon->core, &stats);
-	/* What is still in the rings is missing after a crash, too. */
-	if (reached_ns < now && (!stats.oldest_pending_ns || reached_ns < stats.oldest_pending_ns))
-		stats.oldest_pending_ns = reached_ns;
-	store_pending(daemon->store, stats.oldest_pending_ns);
-	store_commit(daemon->store, now);
-	daemon_watch_store(daemon, now);
 }
 
 static void daemon_on_watchdog(uv_timer_t *timer)
@@ -515,12 +496,14 @@ static void daemon_on_late(uv_timer_t *timer)
 static void daemon_close_parts(struct daemon *daemon)
 {
 	/* From now on probes are taken off, one after another. */
-	daemon->watched_ns = uv_hrtime();
+	if (daemon->maps && daemon->turn.intake) {
+		daemon_tell_missed(daemon, uv_hrtime());
+		daemon_note_told(daemon, daemon->ledger_ns);
+	}
 	daemon_close_handles(daemon);
 	meter_close(&daemon->meter);
 	if (daemon->api)
 		api_close(daemon->api, daemon_part_closed);
-	ledger_tell(&daemon->ledger, uv_hrtime());
 	daemon_stop_price(daemon);
 	if (daemon->flood)
 		flood_close(TAKE(daemon->flood), daemon_part_closed);
@@ -532,8 +515,8 @@ static void daemon_close_parts(struct daemon *daemon)
 	if (daemon->turn.intake)
 		daemon_empty(daemon, uv_hrtime());
 	daemon_tell_gone(daemon, UINT64_MAX);
-	if (daemon->core && daemon->maps)
-		daemon_announce(daemon);
+	if (daemon->turn.intake)
+		daemon_tell_missed(daemon, uv_hrtime());
 	if (daemon->exact)
 		exact_close(TAKE(daemon->exact), daemon_part_closed);
 	if (daemon->probe)

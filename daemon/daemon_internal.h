@@ -44,7 +44,6 @@ struct gap {
 	uint32_t pid;
 	uint8_t reason; /* enum loss_reason */
 	uint8_t count;	/* 0: it has got longer */
-	bool child;	/* of a process that mapped the library: it may never use it */
 	uint64_t start_ns, end_ns;
 };
 
@@ -71,7 +70,7 @@ struct daemon {
 	char boot_id[37];
 	uint64_t started_ns;
 	uint64_t watching_ns;	/* since then the probes are on */
-	uint64_t watched_ns;	/* until then, when it ends */
+	uint64_t told_ns;	/* until then all that is missing was */
 	int64_t boot_offset_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
 	int64_t wall_offset_ns;
 
@@ -306,10 +305,13 @@ bool daemon_is_out(void *data, uint32_t pid, enum probe_group group);
 
 /* missed.c: what is not seen */
 void daemon_start_ledger(struct daemon *daemon);
+/* What is missing now. Not from within a turn of the intake. */
 void daemon_tell_missed(struct daemon *daemon, uint64_t now_ns);
-/* Processes of which the model knows nothing, and something was missed. Not from within a turn of
- * the intake, nor while the ledger is told. */
-void daemon_announce(struct daemon *daemon);
+void daemon_tick_missed(struct daemon *daemon, uint64_t now_ns);
+/* Until when all that is missing was told: a crash loses the rest. */
+void daemon_note_told(struct daemon *daemon, uint64_t now_ns);
+/* What BPF and perf have lost since the last time. */
+void daemon_count_losses(struct daemon *daemon, uint64_t now);
 /* A process has ended: what was missed of it is told while the model has it. */
 void daemon_end_missed(struct daemon *daemon, uint32_t pid, uint64_t end_ns);
 void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t time_ns);

@@ -81,7 +81,7 @@ void daemon_stop_store(struct daemon *daemon)
 {
 	struct store_stats last;
 
-	store_pending(daemon->store, daemon->watched_ns);
+	store_pending(daemon->store, 0, daemon->told_ns);
 	store_commit(daemon->store, uv_hrtime());
 	store_stop(daemon->store);
 	store_stats(daemon->store, &last);

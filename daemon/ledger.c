@@ -126,6 +126,15 @@ void ledger_end(struct ledger *ledger, uint32_t pid, uint64_t until_ns)
 		}
 }
 
+void ledger_forget_child(struct ledger *ledger, uint32_t pid)
+{
+	struct ledger_entry *entry;
+
+	list_for_each(entry, &ledger->entries, link)
+		if (entry->pid == pid && entry->child && !entry->told)
+			entry_free(ledger, entry);
+}
+
 void ledger_tell(struct ledger *ledger, uint64_t until_ns)
 {
 	struct ledger_entry *entry;

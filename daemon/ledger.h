@@ -32,7 +32,7 @@ struct ledger_entry {
 	bool certain; /* not links alone say so: see `tell` */
 	bool told;
 	bool announced;
-	bool child; /* of a process that mapped what it maps: it seldom calls any of it */
+	bool child; /* of a process that maps the same */
 };
 
 struct ledger {
@@ -58,6 +58,8 @@ void ledger_close(struct ledger *ledger, uint32_t pid, enum loss_reason reason, 
 		  uint64_t until_ns);
 /* Nothing was missed after all. */
 void ledger_drop(struct ledger *ledger, uint32_t pid, enum loss_reason reason, enum ledger_by by);
+/* It runs another program: what it had from its parent it never used. */
+void ledger_forget_child(struct ledger *ledger, uint32_t pid);
 /* It has ended then: closes all of it, whoever holds it. */
 void ledger_end(struct ledger *ledger, uint32_t pid, uint64_t until_ns);
 void ledger_tell(struct ledger *ledger, uint64_t until_ns);

@@ -182,6 +182,7 @@ static void daemon_on_process_executed(void *data, uint32_t pid)
 {
 	struct daemon *daemon = data;
 
+	ledger_forget_child(&daemon->ledger, pid);
 	if (daemon->libraries)
 		libraries_process_executed(daemon->libraries, pid);
 	daemon_forget_python(daemon, pid);

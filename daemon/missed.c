@@ -48,7 +48,7 @@ static void announce_gap(struct daemon *daemon, struct gap *gap)
 	uint64_t now_ns = uv_hrtime();
 	uint32_t pid = gap->pid;
 
-	if (!pid || gap->child || gap->reason != LOSS_GAP || daemon_reach(daemon, now_ns) < now_ns)
+	if (!pid || gap->reason != LOSS_GAP || daemon_reach(daemon, now_ns) < now_ns)
 		return;
 	if (core_process_by_pid(daemon->core, pid))
 		daemon_lose_gaps(daemon, core_process_by_pid(daemon->core, pid));
@@ -63,7 +63,7 @@ static bool announce_entry(struct daemon *daemon)
 	struct ledger_entry *entry;
 
 	list_for_each(entry, &daemon->ledger.entries, link) {
-		if (!entry->pid || entry->child || entry->announced || entry->reason != LOSS_GAP)
+		if (!entry->pid || entry->announced || entry->reason != LOSS_GAP)
 			continue;
 		entry->announced = true;
 		if (core_process_by_pid(daemon->core, entry->pid) ||
@@ -76,8 +76,8 @@ static bool announce_entry(struct daemon *daemon)
 }
 
 /* A process of which something is missed is known before its first call. Filters are for the kernel
- * to decide, and a child seldom uses what it has from its parent: they are known when they call. */
-void daemon_announce(struct daemon *daemon)
+ * to decide. */
+static void daemon_announce(struct daemon *daemon)
 {
 	const struct probe_config *filters = &daemon->probe_config;
 
@@ -116,7 +116,9 @@ static bool matters(struct daemon *daemon, const struct ledger_entry *entry)
 
 	if (entry->reason != LOSS_WINDOWS || entry->certain)
 		return true;
-	if (pid && !libraries_is_hooked(daemon->libraries, pid) && is_before_init(daemon, pid))
+	/* For a child its parent did. */
+	if (pid && !entry->child && !libraries_is_hooked(daemon->libraries, pid) &&
+	    is_before_init(daemon, pid))
 		return false;
 	/* Its probes come back before the library ends to report. */
 	return !daemon->exact || !exact_inside_since(daemon->exact, pid, entry->since_ns);
@@ -130,7 +132,6 @@ static bool on_tell(void *data, const struct ledger_entry *entry, uint64_t until
 		.pid = entry->pid,
 		.reason = (uint8_t)entry->reason,
 		.count = !entry->told,
-		.child = entry->child,
 		.start_ns = entry->since_ns,
 		.end_ns = until_ns,
 	};
@@ -149,13 +150,32 @@ void daemon_start_ledger(struct daemon *daemon)
 	ledger_init(&daemon->ledger, on_tell, daemon);
 }
 
-/* For who reads the database, and after a crash; an answer has it told at once. */
 void daemon_tell_missed(struct daemon *daemon, uint64_t now_ns)
 {
-	if (now_ns - daemon->ledger_ns < (uint64_t)TELL_NS)
-		return;
+	daemon_announce(daemon);
 	daemon->ledger_ns = now_ns;
 	ledger_tell(&daemon->ledger, now_ns);
+}
+
+/* For who reads the database, and after a crash; an answer has it told at once. */
+void daemon_tick_missed(struct daemon *daemon, uint64_t now_ns)
+{
+	if (now_ns - daemon->ledger_ns >= (uint64_t)TELL_NS)
+		daemon_tell_missed(daemon, now_ns);
+	else
+		daemon_announce(daemon);
+}
+
+void daemon_note_told(struct daemon *daemon, uint64_t now)
+{
+	uint64_t reached_ns, unheard_ns;
+
+	maps_catch_up(daemon->maps);
+	reached_ns = daemon_reach(daemon, now);
+	unheard_ns = maps_unheard_ns(daemon->maps);
+	daemon->told_ns = reached_ns < unheard_ns ? reached_ns : unheard_ns;
+	if (!list_empty(&daemon->ledger.entries) && daemon->ledger_ns < daemon->told_ns)
+		daemon->told_ns = daemon->ledger_ns;
 }
 
 void daemon_end_missed(struct daemon *daemon, uint32_t pid, uint64_t end_ns)

@@ -16,12 +16,26 @@ static void trim(struct daemon *daemon)
 	malloc_trim(0);
 }
 
+void daemon_checkpoint(struct daemon *daemon, uint64_t now)
+{
+	struct core_stats stats;
+
+	daemon_note_told(daemon, now);
+	core_tick(daemon->core, now);
+	daemon_read_sums(daemon);
+	daemon_count_losses(daemon, now);
+	core_checkpoint(daemon->core, now);
+	core_stats(daemon->core, &stats);
+	store_pending(daemon->store, stats.oldest_pending_ns, daemon->told_ns);
+	store_commit(daemon->store, now);
+	daemon_watch_store(daemon, now);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
 	struct daemon *daemon = timer->data;
 
-	daemon_announce(daemon);
-	daemon_tell_missed(daemon, uv_hrtime());
+	daemon_tick_missed(daemon, uv_hrtime());
 	daemon_checkpoint(daemon, uv_hrtime());
 	freed_tick(daemon->freed, uv_hrtime());
 	if (daemon->lines)

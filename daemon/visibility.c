@@ -50,8 +50,7 @@ static enum api_visible hurry(struct daemon *daemon, uint64_t now, uint64_t time
 	daemon->visible_lines_ns = 0;
 	if (daemon->price)
 		price_tell(daemon->price, reached_ns);
-	daemon_announce(daemon);
-	ledger_tell(&daemon->ledger, reached_ns);
+	daemon_tell_missed(daemon, reached_ns);
 	daemon_checkpoint(daemon, now);
 	daemon->visible_ns = reached_ns;
 	return API_WAITING;

@@ -35,7 +35,8 @@ struct queue {
 	size_t record_bytes;			 /* in all three */
 	struct quota blocks_of, record_bytes_of; /* users */
 	struct drops drops, untold;
-	uint64_t now_ns, pending_ns, turn_ns;
+	uint64_t now_ns, turn_ns;
+	struct pending pending;
 	bool due, failed, working, stopped;
 	bool held; /* `open` has rows that were committed */
 };
@@ -209,10 +210,10 @@ void *queue_add_record(struct queue *queue, uint32_t user, uint32_t process, uin
 	return data;
 }
 
-void queue_pending(struct queue *queue, uint64_t pending_ns)
+void queue_pending(struct queue *queue, const struct pending *pending)
 {
 	pthread_mutex_lock(&queue->lock);
-	queue->pending_ns = pending_ns;
+	queue->pending = *pending;
 	pthread_mutex_unlock(&queue->lock);
 }
 
@@ -257,7 +258,7 @@ bool queue_take(struct queue *queue, struct queue_turn *ret)
 	ret->whole = batch_empty(&queue->handed) && !queue->held;
 	ret->drops = queue->untold;
 	ret->now_ns = queue->now_ns;
-	ret->pending_ns = queue->pending_ns;
+	ret->pending = queue->pending;
 	queue->untold = (struct drops){ 0 };
 	pthread_mutex_unlock(&queue->lock);
 	if (!more)

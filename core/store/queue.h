@@ -11,12 +11,19 @@
 
 struct queue;
 
+/* What is still to come. */
+struct pending {
+	uint64_t oldest_ns; /* the start of the oldest op of that, 0: there is none */
+	uint64_t told_ns;   /* until then all losses are told */
+};
+
 /* The writer's next turn: rows and ops to write, and drops to report. */
 struct queue_turn {
 	struct batch batch;
-	struct drops drops;	     /* since the last successful turn */
-	uint64_t now_ns, pending_ns; /* as of the last commit */
-	bool whole;		     /* with it, all of that commit has had its turn */
+	struct drops drops; /* since the last successful turn */
+	uint64_t now_ns;    /* as of the last commit */
+	struct pending pending;
+	bool whole; /* with it, all of that commit has had its turn */
 };
 
 int queue_new(struct queue **ret);
@@ -27,8 +34,7 @@ void queue_add_op(struct queue *queue, uint32_t user, const struct op *op);
 /* About a process, 0: about none. NULL: the user has his share of what there is room for. */
 void *queue_add_record(struct queue *queue, uint32_t user, uint32_t process, uint32_t type,
 		       size_t size);
-/* `pending_ns`: the start of the oldest op that is still to come, 0: none is. */
-void queue_pending(struct queue *queue, uint64_t pending_ns);
+void queue_pending(struct queue *queue, const struct pending *pending);
 void queue_commit(struct queue *queue, uint64_t now_ns);
 void queue_stop(struct queue *queue);
 

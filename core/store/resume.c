@@ -79,7 +79,8 @@ int store_resume(struct store *store, struct store_resume *ret)
 	return for_each(db,
 			"SELECT max(next_process), max(next_stream), max(next_allocation),"
 			" (SELECT last_ns FROM boot WHERE id=?1), (SELECT min(last_ns,"
-			" coalesce(nullif(oldest_pending_ns, 0), last_ns)) FROM boot WHERE id=?1),"
+			" coalesce(nullif(oldest_pending_ns, 0), last_ns),"
+			" coalesce(nullif(told_ns, 0), last_ns)) FROM boot WHERE id=?1),"
 			" max(next_oom)"
 			" FROM boot",
 			store_boot(store), read_next, ret);

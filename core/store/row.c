@@ -93,6 +93,7 @@ static const struct row_column boot_columns[] = {
 	OWN(next_batch, "INTEGER NOT NULL DEFAULT 1"),
 	GIVEN(oldest_pending_ns, "INTEGER NOT NULL DEFAULT 0", OWN, REPLACE, ROW_UNRECORDED),
 	GIVEN(next_oom, "INTEGER NOT NULL DEFAULT 1", OWN, REPLACE, ROW_UNRECORDED),
+	GIVEN(told_ns, "INTEGER NOT NULL DEFAULT 0", OWN, REPLACE, ROW_UNRECORDED),
 };
 
 static const struct row_column process_columns[] = {

@@ -264,6 +264,9 @@ static const char *const steps[] = {
 	" WITHOUT ROWID;",
 	/* Recordings: how often CUPTI was taken out of the process. */
 	"ALTER TABLE collect ADD COLUMN cycles INTEGER;",
+
+	/* 24: what else a kill loses. */
+	"ALTER TABLE boot ADD COLUMN told_ns INTEGER NOT NULL DEFAULT 0;",
 };
 
 #define VERSION ((int64_t)ARRAY_SIZE(steps))

@@ -213,9 +213,9 @@ struct store *store_free(struct store *store)
 	return NULL;
 }
 
-void store_pending(struct store *store, uint64_t oldest_ns)
+void store_pending(struct store *store, uint64_t oldest_ns, uint64_t told_ns)
 {
-	queue_pending(store->queue, oldest_ns);
+	queue_pending(store->queue, &(struct pending){ oldest_ns, told_ns });
 }
 
 void store_commit(struct store *store, uint64_t now_ns)

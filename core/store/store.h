@@ -99,8 +99,9 @@ struct store_stack {
 };
 void store_add_stack(struct store *store, const struct store_stack *stack);
 
-/* Before a commit: ops that started since then were not added yet, 0: all were. */
-void store_pending(struct store *store, uint64_t oldest_ns);
+/* Before a commit: ops that started since then were not added yet, 0: all were; losses were, until
+ * `told_ns`. */
+void store_pending(struct store *store, uint64_t oldest_ns, uint64_t told_ns);
 /* Hands the open batch to the writer. */
 void store_commit(struct store *store, uint64_t now_ns);
 

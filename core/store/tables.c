@@ -1,6 +1,7 @@
 /* Tables: a record's row is written as row.c describes its table; some need more statements.
  * What a process held is gone with it: its live allocations leave with the row's exit time. */
 #include "core/store/tables.h"
+#include "core/store/queue.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -62,7 +63,8 @@
 	X(OOM_STACKS, "DELETE FROM oom_stack WHERE oom<?1 AND oom NOT IN (SELECT id FROM oom)")    \
 	X(TIME, "UPDATE boot SET last_ns=?2, next_process=max(next_process,?3),"                   \
 		" next_stream=max(next_stream,?4), next_allocation=max(next_allocation,?5),"       \
-		" next_batch=?6, oldest_pending_ns=?7, next_oom=max(next_oom,?8) WHERE id=?1")
+		" next_batch=?6, oldest_pending_ns=?7, next_oom=max(next_oom,?8),"                 \
+		" told_ns=?9 WHERE id=?1")
 
 enum statement {
 #define X(name, text) STATEMENT_##name,
@@ -85,7 +87,8 @@ struct table {
 
 struct tables {
 	struct row_given given;
-	uint64_t now_ns, pending_ns, evict_ns;
+	uint64_t now_ns, evict_ns;
+	struct pending pending;
 	uint32_t evict_user;
 	uint64_t next_process, next_stream, next_allocation, next_oom;
 	sqlite3_stmt *stmt[STATEMENT_COUNT];
@@ -414,11 +417,12 @@ struct tables *tables_free(struct tables *tables)
 	return NULL;
 }
 
-void tables_set_time(struct tables *tables, uint64_t now_ns, uint64_t pending_ns, int64_t batch)
+void tables_set_time(struct tables *tables, uint64_t now_ns, const struct pending *pending,
+		     int64_t batch)
 {
 	totals_begin(tables->totals);
 	tables->now_ns = now_ns;
-	tables->pending_ns = pending_ns;
+	tables->pending = *pending;
 	tables->given.batch = batch;
 }
 
@@ -442,6 +446,7 @@ int tables_write_time(struct tables *tables)
 	sql_bind(tables->stmt[STATEMENT_TIME], tables->given.boot, (int64_t)tables->now_ns,
 		 (int64_t)tables->next_process, (int64_t)tables->next_stream,
 		 (int64_t)tables->next_allocation, tables->given.batch + 1,
-		 (int64_t)tables->pending_ns, (int64_t)tables->next_oom);
+		 (int64_t)tables->pending.oldest_ns, (int64_t)tables->next_oom,
+		 (int64_t)tables->pending.told_ns);
 	return sql_run(tables->stmt[STATEMENT_TIME]);
 }

@@ -8,13 +8,15 @@
 #include "core/base/cleanup.h"
 #include "core/store/record.h"
 
+struct pending;
 struct tables;
 
 int tables_new(sqlite3 *db, int64_t boot, struct tables **ret);
 struct tables *tables_free(struct tables *tables);
 
 /* The time of the rows that follow, and the number of the commit that they are for. */
-void tables_set_time(struct tables *tables, uint64_t now_ns, uint64_t pending_ns, int64_t batch);
+void tables_set_time(struct tables *tables, uint64_t now_ns, const struct pending *pending,
+		     int64_t batch);
 /* Inside the caller's transaction. */
 int tables_write(struct tables *tables, uint32_t type, const void *data);
 /* The totals of what was written since the time was set. */

@@ -239,7 +239,7 @@ static int write_turn(struct writer *writer, const struct queue_turn *turn,
 	struct packer_place place = { writer->boot, writer->batch, writer->batch };
 	int r;
 
-	tables_set_time(writer->tables, turn->now_ns, turn->pending_ns, writer->batch);
+	tables_set_time(writer->tables, turn->now_ns, &turn->pending, writer->batch);
 	r = write_rows(writer, &turn->batch, ret_rows);
 	if (r == 0)
 		r = packer_write(writer->packer, &place, turn->batch.first_ops, stats);

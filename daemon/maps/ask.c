@@ -382,6 +382,18 @@ void maps_ask_forget(struct maps_image *image)
 		ask->image = NULL;
 }
 
+uint64_t maps_ask_unheard_ns(const struct maps *maps)
+{
+	uint64_t first_ns = UINT64_MAX;
+	struct maps_ask *ask;
+
+	list_for_each(ask, &maps->asks, link)
+		if (ask->image && ask->image->mapped_ns && !ask->image->told &&
+		    ask->image->mapped_ns < first_ns)
+			first_ns = ask->image->mapped_ns;
+	return first_ns;
+}
+
 void maps_ask_cancel_all(struct maps *maps)
 {
 	struct maps_ask *ask;

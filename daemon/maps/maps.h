@@ -93,6 +93,9 @@ void maps_close(struct maps *maps, void (*closed)(void *data));
  * program; 0: it was found to do so later. */
 uint64_t maps_mapped_ns(struct maps *maps, uint32_t pid, bool *ret_forked);
 
+/* When the first of those was mapped that nobody has heard of yet; UINT64_MAX: there are none. */
+uint64_t maps_unheard_ns(const struct maps *maps);
+
 /* Follow a process: keep its mappings and hold its files open, even when it runs another program.
  * Those that map a library are followed as long as they do. -ESRCH: gone, and nothing known. */
 int maps_follow(struct maps *maps, uint32_t pid);

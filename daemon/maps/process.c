@@ -304,10 +304,12 @@ void maps_process_map(struct maps_process *process, const struct maps_record *re
 	struct maps_image *image = process->image;
 	struct maps_file *file = NULL;
 
-	/* While it is asked what is mapped, the first one counts. */
-	if (record->inode && (!image->ask || !image->mapped_ns) &&
-	    maps_library_matches(process->maps, record->path))
+	/* Of those that nobody has heard of yet the first one counts. */
+	if (record->inode && maps_library_matches(process->maps, record->path) &&
+	    (!image->ask || !image->mapped_ns || image->told)) {
 		image->mapped_ns = record->time_ns;
+		image->told = false;
+	}
 	if (!image->ask && record->inode)
 		file = maps_files_known(process->maps->files, record);
 	if (image->ask || (record->inode && !file))

@@ -63,9 +63,8 @@ class Rhythms:
         return [(row["start_ns"], row["end_ns"], row["reason"]) for row in rows if row["reason"] in UNSEEN]
 
     def judge(self, pid):
-        """What is wrong, a line for each function, and how many are told as they are, within bounds, and as missed."""
+        """Of each function: how it is told, and a line of what is known."""
         what, calls = self.said[pid]
-        bad, exact, estimated, missed = [], 0, 0, 0
         wait_for("its end", lambda: self.daemon.ended(pid) or not self.daemon.known(pid))
         told, losses = self.daemon.apis(pid), self.losses(pid)
         for name, slices in calls.items():
@@ -73,23 +72,28 @@ class Rhythms:
             row = told.get(name, {"calls": 0, "plus_minus": None})
             bound = row["plus_minus"] or 0
             covered = sum(count for first, last, count in slices if any(first <= end and last >= start for start, end, _ in losses))
-            if row["calls"] == true:
-                exact += 1
-            elif abs(row["calls"] - true) <= bound:
-                estimated += 1
-            elif row["calls"] + bound < true <= row["calls"] + bound + covered:
-                missed += 1
-            elif not row["calls"] - 2 * bound <= true < row["calls"]:
-                first = min(slice[0] for slices in calls.values() for slice in slices)
-                spans = ", ".join(f"{reason} {(start - first) / 1e6:.2f} to {(end - first) / 1e6:.2f} ms" for start, end, reason in losses)
-                bad.append(f"process {pid} ({what}), {name}: {true} calls, told {row['calls']} ± {row['plus_minus']}; "
-                           f"{covered} at times of a loss; losses: {spans or 'none'}")
-        return bad, (exact, estimated, missed)
+            first = min(slice[0] for slices in calls.values() for slice in slices)
+            spans = ", ".join(f"{reason} {(start - first) / 1e6:.2f} to {(end - first) / 1e6:.2f} ms" for start, end, reason in losses)
+            yield how_told(true, row["calls"], bound, covered), (
+                f"process {pid} ({what}), {name}: {true} calls, told {row['calls']} ± {row['plus_minus']}; "
+                f"{covered} at times of a loss; losses: {spans or 'none'}")
 
     def judge_all(self):
-        bad, counts = [], [0, 0, 0]
+        """Lines by how it is told."""
+        lines = {how: [] for how in ("true", "within bounds", "beyond bounds", "said to be short", "silent")}
         for pid in self.said:
-            wrong, told = self.judge(pid)
-            bad += wrong
-            counts = [a + b for a, b in zip(counts, told)]
-        return bad, counts
+            for how, line in self.judge(pid):
+                lines[how].append(line)
+        return lines
+
+
+def how_told(true, told, bound, covered):
+    if told == true:
+        return "true"
+    if abs(told - true) <= bound:
+        return "within bounds"
+    if told + bound < true and told + bound + covered < true:
+        return "silent"
+    if bound:
+        return "beyond bounds"
+    return "said to be short" if told < true else "silent"

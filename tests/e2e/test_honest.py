@@ -155,10 +155,12 @@ class Generated(Case):
         self.daemon.start()
         rhythms = Rhythms(self.daemon, os.path.join(self.standing[0], self.driver), SEED, LENGTHS, self.meanwhile)
         rhythms.run(PROGRAMS)
-        bad, counts = rhythms.judge_all()
-        print(f"{len(rhythms.said)} processes: {counts[0]} counts are true, {counts[1]} within their bounds, {counts[2]} said to be short",
-              file=sys.stderr)
-        self.assertEqual(bad, [], "\n".join(bad))
+        told = rhythms.judge_all()
+        print(f"{len(rhythms.said)} processes: " + ", ".join(f"{len(lines)} {how}" for how, lines in told.items()), file=sys.stderr)
+        self.assertEqual(told["silent"], [], "\n".join(told["silent"]))
+        # Bounds are those of 90 %: far more are not beyond them by chance.
+        beyond = told["beyond bounds"]
+        self.assertLess(len(beyond), 6 + 0.3 * len(told["within bounds"]), "\n".join(beyond))
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ static int setup_reasons(void **state)
 /* The second block of the first process may have been used by copies that are still to come. */
 static void add_pending(void)
 {
-	store_pending(store, at(8500));
+	store_pending(store, at(8500), 0);
 }
 
 static int setup_pending(void **state)

@@ -262,7 +262,7 @@ static void a_new_daemon_goes_on_where_the_old_one_ended(void **state)
 	assert_int_equal(resume.last_ns, 0);
 	assert_int_equal(resume.next_process, 1);
 	add_process_with_belongings(f->store);
-	store_pending(f->store, 4 * SECOND_NS);
+	store_pending(f->store, 4 * SECOND_NS, 0);
 	fixture_commit(f, 6 * SECOND_NS);
 	f->store = store_free(f->store);
 
@@ -440,6 +440,7 @@ static void an_older_file_is_brought_up_to_date(void **state)
 		"ALTER TABLE stack DROP COLUMN linked; DROP TABLE stack_end;"
 		"ALTER TABLE boot DROP COLUMN next_batch;"
 		"ALTER TABLE boot DROP COLUMN oldest_pending_ns;"
+		"ALTER TABLE boot DROP COLUMN told_ns;"
 		"ALTER TABLE function DROP COLUMN effect;"
 		"ALTER TABLE rollup DROP COLUMN captured;"
 		"ALTER TABLE allocation DROP COLUMN handles;"
