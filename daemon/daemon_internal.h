@@ -308,6 +308,8 @@ void daemon_start_ledger(struct daemon *daemon);
 /* What is missing now. Not from within a turn of the intake. */
 void daemon_tell_missed(struct daemon *daemon, uint64_t now_ns);
 void daemon_tick_missed(struct daemon *daemon, uint64_t now_ns);
+/* It maps a library, which gets no probes. */
+void daemon_never_watched(struct daemon *daemon, uint32_t pid);
 /* Until when all that is missing was told: a crash loses the rest. */
 void daemon_note_told(struct daemon *daemon, uint64_t now_ns);
 /* What BPF and perf have lost since the last time. */

@@ -79,20 +79,11 @@ static void daemon_on_library_refused(void *data, struct maps_file *file, uint32
 	static struct log_users limit;
 	struct daemon *daemon = data;
 	struct refused_copies *refused = refused_of(daemon, user);
-	const struct core_process *process = core_process_by_pid(daemon->core, pid);
-	uint64_t now_ns = uv_hrtime();
-	struct core_loss loss = {
-		.start_ns = now_ns,
-		.end_ns = now_ns,
-		.process = process ? process->id : 0,
-		.reason = LOSS_LIMIT,
-		.count = 1,
-	};
 
+	daemon_never_watched(daemon, pid);
 	refused->count++;
 	refused->pid = pid;
 	snprintf(refused->path, sizeof(refused->path), "%s", file->path);
-	core_lose(daemon->core, &loss);
 	if (log_allowed_user(&limit, user, 0))
 		log_warning("Process %u maps '%s', but processes of user %u map as many driver "
 			    "libraries as one user may: not tracing it",

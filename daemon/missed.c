@@ -42,7 +42,7 @@ static void announce(struct daemon *daemon, uint32_t pid, uint64_t since_ns)
 	core_ingest(daemon->core, &kernel, &event, sizeof(event));
 }
 
-/* One that has ended: what it called by now comes first. */
+/* What it called by now comes first. */
 static void announce_gap(struct daemon *daemon, struct gap *gap)
 {
 	uint64_t now_ns = uv_hrtime();
@@ -54,7 +54,8 @@ static void announce_gap(struct daemon *daemon, struct gap *gap)
 		daemon_lose_gaps(daemon, core_process_by_pid(daemon->core, pid));
 	else
 		announce(daemon, pid, gap->start_ns);
-	core_process_gone(daemon->core, pid, gap->end_ns);
+	if (!procfs_has_first_thread(pid))
+		core_process_gone(daemon->core, pid, gap->end_ns);
 	gap->pid = 0;
 }
 
@@ -196,6 +197,14 @@ static void daemon_miss(struct daemon *daemon, uint32_t pid, enum loss_reason re
 	maps_mapped_ns(daemon->maps, pid, &forked);
 	if (entry)
 		entry->child = forked;
+}
+
+void daemon_never_watched(struct daemon *daemon, uint32_t pid)
+{
+	bool forked;
+	uint64_t mapped_ns = maps_mapped_ns(daemon->maps, pid, &forked);
+
+	daemon_miss(daemon, pid, LOSS_GAP, LEDGER_COPY, mapped_ns ? mapped_ns : uv_hrtime());
 }
 
 void daemon_waits(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns)

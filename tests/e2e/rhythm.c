@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define NS_PER_MS   UINT64_C(1000000)
-#define SLICES	    (1 << 17)
+#define SLICES	    (1 << 18)
 #define PHASE_MS    800 /* at most */
 #define PER_MS	    60	/* launches */
 #define STORM_CALLS 10000

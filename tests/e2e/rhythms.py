@@ -72,7 +72,7 @@ class Rhythms:
             row = told.get(name, {"calls": 0, "plus_minus": None})
             bound = row["plus_minus"] or 0
             covered = sum(count for first, last, count in slices if any(first <= end and last >= start for start, end, _ in losses))
-            first = min(slice[0] for slices in calls.values() for slice in slices)
+            first = min((slice[0] for slices in calls.values() for slice in slices), default=0)
             spans = ", ".join(f"{reason} {(start - first) / 1e6:.2f} to {(end - first) / 1e6:.2f} ms" for start, end, reason in losses)
             yield how_told(true, row["calls"], bound, covered), (
                 f"process {pid} ({what}), {name}: {true} calls, told {row['calls']} ± {row['plus_minus']}; "
