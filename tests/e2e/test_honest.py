@@ -10,6 +10,7 @@ import unittest
 import tracesmith
 from rhythms import Rhythms
 from test_hooked import Case
+from test_serve import Web, samples, total
 from tracesmith import wait_for
 
 LAUNCH = "cuLaunchKernel"
@@ -66,6 +67,34 @@ class Honest(Case):
             self.assertTrue(recent["rows"] or "windows" in recent["loss"], recent)
             return not recent["rows"]
         wait_for("it to be watched in windows", is_missed)
+
+    def test_metrics_and_recordings(self):
+        """They tell what an answer tells: the same sums, and that some is missing."""
+        self.daemon.start()
+        process = self.program()
+
+        def is_missed():
+            for _ in range(10):
+                self.call(process, 300)
+                time.sleep(0.05)
+            return "windows" in self.daemon.answer("apis", "--pid", process.pid)["loss"]
+        wait_for("it to be watched in windows", is_missed)
+        web = Web(self.daemon)
+        self.addCleanup(web.process.communicate)
+        self.addCleanup(web.process.terminate)
+        found = samples(web.get().text)
+        mine = f'pid="{process.pid}"'
+        seen, missed = total(found, "tracesmith_launches_total", mine), total(found, "tracesmith_missed_calls_total", mine)
+        self.assertGreater(seen + 1.5 * missed, 0.7 * self.made, found)
+        self.assertGreater(total(found, "tracesmith_lost_total", 'reason="windows"', mine), 0, found)
+        recording = os.path.join(self.daemon.directory, "honest.sbt")
+        self.assertEqual(self.daemon.ctl("record", "-o", recording, "--pid", process.pid, "--since", "1h").code, 0)
+        told = self.daemon.answer("apis", "--pid", process.pid, "--file", recording)
+        self.assertIn("windows", told["loss"])
+        row, = [row for row in told["rows"] if row["fn"] == LAUNCH]
+        self.assertGreater(row["calls"] + row["plus_minus"], 0.7 * self.made)
+        live, = [row for row in self.daemon.query("apis", "--pid", process.pid) if row["fn"] == LAUNCH]
+        self.assertLessEqual(row["calls"] - row["plus_minus"], live["calls"] + live["plus_minus"])
 
     def test_a_pause_in_the_middle(self):
         self.daemon.start()

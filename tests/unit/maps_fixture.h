@@ -38,7 +38,9 @@ struct world {
 	char directory[64];
 	int found, refused, gone, processes_gone;
 	uint32_t refused_user;
-	uint32_t found_pid, gone_pid;
+	uint32_t found_pid, gone_pid, missed_pid;
+	uint64_t mapped_ns, missed_ns; /* by `found_pid`, `missed_pid` */
+	bool forked;
 	struct maps_file *file; /* last one found */
 	bool closed;
 };
@@ -57,6 +59,15 @@ static void on_found(void *data, struct maps_file *file, uint32_t pid)
 	world->found++;
 	world->found_pid = pid;
 	world->file = file;
+	world->mapped_ns = maps_mapped_ns(world->maps, pid, &world->forked);
+}
+
+static void on_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t time_ns)
+{
+	struct world *world = data;
+
+	world->missed_pid = pid;
+	world->missed_ns = time_ns;
 }
 
 static void on_refused(void *data, struct maps_file *file, uint32_t pid, uint32_t user)
@@ -108,6 +119,7 @@ static void world_start(struct world *world, struct maps_config config)
 {
 	static const struct maps_callbacks callbacks = { .library_found = on_found,
 							 .library_refused = on_refused,
+							 .library_missed = on_missed,
 							 .library_gone = on_gone,
 							 .process_gone = on_process_gone };
 

@@ -120,12 +120,57 @@ static void what_does_not_matter_yet_is_new_later(void **state)
 	assert_int_equal(count, 3);
 }
 
+static void an_end_closes_all_of_a_process(void **state)
+{
+	struct ledger ledger;
+
+	begin(&ledger);
+	ledger_open(&ledger, 7, LOSS_WINDOWS, LEDGER_LINKS, 100);
+	ledger_open(&ledger, 7, LOSS_WINDOWS, LEDGER_FLOOD, 110);
+	ledger_open(&ledger, 7, LOSS_GAP, LEDGER_COPY, 120);
+	ledger_open(&ledger, 8, LOSS_GAP, LEDGER_COPY, 130);
+	ledger_end(&ledger, 7, 200);
+	assert_int_equal(count, 2);
+	ASSERT_TOLD(0, 7, 100, 200, true, true);
+	ASSERT_TOLD(1, 7, 120, 200, true, true);
+	/* Whoever held it lets go in vain. */
+	ledger_close(&ledger, 7, LOSS_WINDOWS, LEDGER_FLOOD, 300);
+	ledger_close(&ledger, 7, LOSS_GAP, LEDGER_COPY, 300);
+	assert_int_equal(count, 2);
+	ledger_tell(&ledger, 300);
+	ASSERT_TOLD(2, 8, 130, 300, true, false);
+	ledger_release(&ledger);
+}
+
+static void what_a_child_had_from_its_parent_is_forgotten(void **state)
+{
+	struct ledger ledger;
+
+	begin(&ledger);
+	ledger_open(&ledger, 7, LOSS_WINDOWS, LEDGER_LINKS, 100)->child = true;
+	ledger_open(&ledger, 7, LOSS_GAP, LEDGER_LINKS, 110);
+	ledger_open(&ledger, 8, LOSS_GAP, LEDGER_LINKS, 120)->child = true;
+	ledger_forget_child(&ledger, 7);
+	ledger_end(&ledger, 7, 200);
+	assert_int_equal(count, 1);
+	ASSERT_TOLD(0, 7, 110, 200, true, true);
+	/* Not what has been told. */
+	ledger_tell(&ledger, 200);
+	ledger_forget_child(&ledger, 8);
+	ledger_end(&ledger, 8, 300);
+	assert_int_equal(count, 3);
+	ASSERT_TOLD(2, 8, 120, 300, false, true);
+	ledger_release(&ledger);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_goes_on_is_told_each_time),
 		cmocka_unit_test(it_lasts_until_the_last_holder_lets_go),
 		cmocka_unit_test(what_does_not_matter_yet_is_new_later),
+		cmocka_unit_test(an_end_closes_all_of_a_process),
+		cmocka_unit_test(what_a_child_had_from_its_parent_is_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,16 +8,21 @@ static void library_is_found_when_mapped_and_let_go_after_the_process(void **sta
 	_cleanup_(freep) char *path = library_path(world, "a");
 	struct maps_stats stats;
 	struct child child;
+	uint64_t before_ns;
 
 	write_library(path, 'a');
 	config.events.open = NULL; /* those of the whole host, as the daemon's */
 	world_start(world, config);
 	maps_stats(world->maps, &stats);
 	assert_true(stats.live);
+	before_ns = uv_hrtime();
 	child = child_start(body_map, path);
 	child_hear(&child);
 	WAIT_UNTIL(world, world->found == 1);
 	assert_int_equal(world->found_pid, child.pid);
+	assert_in_range(world->mapped_ns, before_ns, uv_hrtime());
+	assert_false(world->forked);
+	assert_int_equal(maps_unheard_ns(world->maps), UINT64_MAX);
 	assert_string_equal(world->file->path, path);
 	assert_int_equal(world->file->mappers, 1);
 	check_resolves(world, child.pid, child.address, 'a');
@@ -43,6 +48,7 @@ static void library_mapped_before_is_found_by_the_scan(void **state)
 	world_start(world, config_default());
 	assert_int_equal(maps_scan(world->maps), 0);
 	assert_int_equal(world->found, 1);
+	assert_int_equal(world->mapped_ns, 0);
 	check_resolves(world, child.pid, child.address, 'a');
 	child_end(&child);
 	WAIT_UNTIL(world, world->gone == 1);
@@ -240,6 +246,8 @@ static void child_of_a_process_that_is_gone_before_we_look_is_seen(void **state)
 	assert_int_equal(waitpid(child.pid, NULL, 0), child.pid);
 	WAIT_UNTIL(world, world->found == 1);
 	assert_int_equal(world->found_pid, pid);
+	assert_true(world->forked);
+	assert_in_range(world->mapped_ns, 1, uv_hrtime());
 	check_resolves(world, pid, address, 'a');
 	child_say(&child);
 	WAIT_UNTIL(world, world->gone == 1);
@@ -312,6 +320,7 @@ static void process_that_is_gone_before_we_look_is_known(void **state)
 	struct maps_file *file;
 	struct child child;
 	uint64_t offset, main_address;
+	uint64_t before_ns = uv_hrtime(), after_ns;
 	char program[PATH_MAX] = "";
 
 	assert_true(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
@@ -322,12 +331,15 @@ static void process_that_is_gone_before_we_look_is_known(void **state)
 	main_address = child.address;
 	child_hear(&child);
 	child_end(&child); /* all this time the loop did not run */
+	after_ns = uv_hrtime();
 	assert_int_equal(maps_follow(world->maps, child.pid), 0);
 	check_resolves(world, child.pid, child.address, 'a');
 	assert_int_equal(
 		maps_resolve(world->maps, child.pid, uv_hrtime(), main_address, &file, &offset), 0);
 	assert_string_equal(file->path, program);
 	assert_int_equal(world->found, 0);
+	assert_int_equal(world->missed_pid, child.pid);
+	assert_in_range(world->missed_ns, before_ns, after_ns);
 	assert_int_equal(maps_follow(world->maps, 0x7ffffff0), -ESRCH);
 }
 
