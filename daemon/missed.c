@@ -215,15 +215,16 @@ void daemon_waits(void *data, uint32_t pid, enum loss_reason gap, uint64_t since
 }
 
 /* It lived for so short a time that nobody has looked at what it mapped. */
-void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t time_ns)
+void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t mapped_ns,
+			      uint64_t ended_ns)
 {
 	struct daemon *daemon = data;
 
 	if (!daemon->libraries ||
-	    (file && libraries_sees(daemon->libraries, file->device, file->inode)))
+	    (file && libraries_sees(daemon->libraries, file->device, file->inode, mapped_ns)))
 		return;
-	ledger_open(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, time_ns);
-	ledger_close(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, uv_hrtime());
+	ledger_open(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, mapped_ns);
+	ledger_close(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, ended_ns);
 }
 
 void daemon_waited(void *data, uint32_t pid, enum loss_reason gap, bool is_missed)

@@ -42,18 +42,6 @@ static void on_exit_thread(struct maps *maps, const struct maps_record *record)
 		process->exit_ns = record->time_ns;
 }
 
-static void on_library(struct maps *maps, const struct maps_record *record)
-{
-	struct maps_file *file;
-
-	maps_process_track(maps, record->pid, record->time_ns);
-	if (maps_process_find(maps, record->pid) || !maps->callbacks.library_missed)
-		return;
-	file = maps_files_known(maps->files, record);
-	maps->callbacks.library_missed(maps->data, file, record->pid, record->time_ns);
-	maps_files_put(file);
-}
-
 static void on_mmap(struct maps *maps, const struct maps_record *record)
 {
 	struct maps_process *process = maps_process_find(maps, record->pid);
@@ -73,7 +61,7 @@ static void on_mmap(struct maps *maps, const struct maps_record *record)
 				maps->data, &(struct maps_replaced){ record->pid, record->time_ns,
 								     record->start, record->end });
 	} else if (record->inode && maps_library_matches(maps, record->path))
-		on_library(maps, record);
+		maps_process_track(maps, record->pid, record->time_ns);
 }
 
 static void on_lost(struct maps *maps, const struct maps_record *record)

@@ -83,6 +83,18 @@ static void process_free_if_done(struct maps_process *process)
 		process_free(process);
 }
 
+/* Nobody has heard of what it mapped. */
+static void image_missed(struct maps_image *image, struct maps_file *file, uint64_t ended_ns)
+{
+	struct maps *maps = image->process->maps;
+
+	if (!ended_ns || !image->mapped_ns || image->told || !maps->callbacks.library_missed)
+		return;
+	image->told = true;
+	maps->callbacks.library_missed(maps->data, file, image->process->pid, image->mapped_ns,
+				       ended_ns);
+}
+
 /* Takes the image out of its process and frees it. */
 static void image_drop(struct maps_image *image)
 {
@@ -90,6 +102,7 @@ static void image_drop(struct maps_image *image)
 	struct maps *maps = process->maps;
 	struct maps_image **link = &process->image;
 
+	image_missed(image, NULL, image->ended_ns);
 	while (*link != image)
 		link = &(*link)->older;
 	*link = image->older;
@@ -130,6 +143,8 @@ static void image_end(struct maps_image *image, uint64_t time_ns, bool keep)
 
 	while (image->library_count > 0)
 		image_drop_library(image, 0);
+	if (!image->ask || !keep)
+		image_missed(image, NULL, time_ns);
 	if (!keep || (image->count == 0 && !image->ask)) {
 		image_drop(image);
 		return;
@@ -272,18 +287,6 @@ static void process_add_if_library(struct maps_process *process, struct maps_fil
 		process_add_library(process, file);
 }
 
-static void process_miss_if_library(struct maps_image *image, struct maps_file *file)
-{
-	struct maps_process *process = image->process;
-	struct maps *maps = process->maps;
-
-	if (!image->mapped_ns || image->told || !maps->callbacks.library_missed ||
-	    !maps_library_matches(maps, file->path))
-		return;
-	image->told = true;
-	maps->callbacks.library_missed(maps->data, file, process->pid, image->mapped_ns);
-}
-
 void maps_process_take(struct maps_image *image, uint64_t start, uint64_t end, uint64_t offset,
 		       struct maps_file *file)
 {
@@ -294,8 +297,8 @@ void maps_process_take(struct maps_image *image, uint64_t start, uint64_t end, u
 	maps_image_map(image, start, end, offset, file ? maps_files_share(file) : NULL);
 	if (file && runs)
 		process_add_if_library(process, file);
-	else if (file)
-		process_miss_if_library(image, file);
+	else if (file && maps_library_matches(process->maps, file->path))
+		image_missed(image, file, image->ended_ns);
 	maps_files_put(file);
 }
 
@@ -322,6 +325,7 @@ void maps_process_settled(struct maps_image *image)
 {
 	struct maps_process *process = image->process;
 
+	image_missed(image, NULL, image->ended_ns);
 	if (image->unwanted || (image->ended_ns && image->count == 0)) {
 		image_drop(image);
 		process_free_if_done(process);

@@ -186,6 +186,7 @@ static void on_attached(struct linking *linking)
 	if (library->error < 0)
 		library->fresh = probe_detach(library->fresh);
 	library->probes = TAKE(library->fresh);
+	library->attached_ns = uv_hrtime();
 	if (!copies->closing) {
 		copy_log(library);
 		copy_tell_gaps(library);

@@ -54,6 +54,7 @@ struct library_copy {
 	struct links links[PROBE_GROUPS];
 	struct probe_library *probes; /* NULL: could not be attached, or is being attached to */
 	int error;		      /* why not, negative errno; see copy_is_put_off() */
+	uint64_t attached_ns;	      /* since then it has probes */
 	uint32_t in_way;	      /* who was, if it is known */
 	bool told;		      /* of that */
 	uint64_t retry_ns;

@@ -227,10 +227,11 @@ static struct library_copy *libraries_find(const struct libraries *libraries, ui
 	return NULL;
 }
 
-bool libraries_sees(const struct libraries *libraries, uint64_t device, uint64_t inode)
+bool libraries_sees(const struct libraries *libraries, uint64_t device, uint64_t inode,
+		    uint64_t since_ns)
 {
 	const struct library_copy *library = libraries_find(libraries, device, inode);
-	bool sees = library && library->probes;
+	bool sees = library && library->probes && library->attached_ns <= since_ns;
 
 	for (enum probe_group group = 0; sees && group < PROBE_GROUPS; group++)
 		sees = !links_are_single(&library->links[group]);

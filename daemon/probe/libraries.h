@@ -78,8 +78,9 @@ int libraries_mapped(struct libraries *libraries, uint32_t pid, uint64_t mapped_
 /* No process maps it any more. */
 void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t inode);
 
-/* Whether all calls by way of the file are seen, whoever makes them. */
-bool libraries_sees(const struct libraries *libraries, uint64_t device, uint64_t inode);
+/* Whether all calls by way of the file are seen since then, whoever makes them. */
+bool libraries_sees(const struct libraries *libraries, uint64_t device, uint64_t inode,
+		    uint64_t since_ns);
 
 void libraries_process_gone(struct libraries *libraries, uint32_t pid);
 /* The same, while the model still has the process: what was missed of it is reported first. */

@@ -169,10 +169,10 @@ class Shares(tracesmith.Case):
         self.check_counts(environment)
         self.check_exact(environment)
         self.assertGreaterEqual(self.refused(), COPIES // 2)
-        refused = self.refused()
         self.assertRegex(self.daemon.ctl("status").out, rf"refused_to .*user {GREEDY[0]}: \d+ copies, the last ")
-        wait_for(f"{refused} refusals to be stored", lambda: (self.daemon.sql(
-            "SELECT sum(count) AS n FROM loss JOIN loss_reason r ON r.id = reason WHERE r.name = 'limit'")[0]["n"] or 0) >= refused)
+        wait_for("those who are not watched to be told", lambda: self.daemon.sql(
+            "SELECT count(DISTINCT p.uid) AS n FROM loss l JOIN loss_reason r ON r.id = l.reason JOIN process p ON p.id = l.process "
+            f"WHERE r.name = 'gap' AND p.uid IN ({', '.join(map(str, GREEDY))})")[0]["n"] == len(GREEDY))
         self.assertIn("as one user may: not tracing it", self.daemon.log())
 
 

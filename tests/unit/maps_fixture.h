@@ -62,12 +62,14 @@ static void on_found(void *data, struct maps_file *file, uint32_t pid)
 	world->mapped_ns = maps_mapped_ns(world->maps, pid, &world->forked);
 }
 
-static void on_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t time_ns)
+static void on_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t mapped_ns,
+		      uint64_t ended_ns)
 {
 	struct world *world = data;
 
 	world->missed_pid = pid;
-	world->missed_ns = time_ns;
+	world->missed_ns = mapped_ns;
+	assert_true(ended_ns >= mapped_ns);
 }
 
 static void on_refused(void *data, struct maps_file *file, uint32_t pid, uint32_t user)
