@@ -120,19 +120,22 @@ bool copy_is_blind(const struct library_copy *library)
 	       library->error != -ENOENT && library->error != -EBADMSG;
 }
 
+static void waiter_end(struct library_copy *library, uint32_t i, bool missed)
+{
+	if (library->waiting)
+		library->copies->waited(library, library->waiter[i].pid, missed);
+	library->waiter[i] = library->waiter[--library->waiters];
+}
+
 static void copy_say_who_waits(struct library_copy *library)
 {
 	for (uint32_t i = 0; !library->waiting && i < library->waiters; i++)
 		library->copies->waits(library, library->waiter[i].pid,
 				       library->waiter[i].since_ns);
 	library->waiting = true;
-}
-
-static void waiter_end(struct library_copy *library, uint32_t i, bool missed)
-{
-	if (library->waiting)
-		library->copies->waited(library, library->waiter[i].pid, missed);
-	library->waiter[i] = library->waiter[--library->waiters];
+	for (uint32_t i = library->waiters; i-- > 0;)
+		if (library->waiter[i].ended)
+			waiter_end(library, i, true);
 }
 
 void copy_drop(struct library_copy *library)
@@ -156,8 +159,10 @@ void copy_tell_gaps(struct library_copy *library)
 void copy_wait_no_longer(struct library_copy *library, uint32_t pid)
 {
 	for (uint32_t i = 0; i < library->waiters; i++)
-		if (library->waiter[i].pid == pid) {
-			waiter_end(library, i, true);
+		if (library->waiter[i].pid == pid && !library->waiter[i].ended) {
+			library->waiter[i].ended = !library->waiting && library->busy;
+			if (!library->waiter[i].ended)
+				waiter_end(library, i, true);
 			return;
 		}
 }
@@ -236,7 +241,7 @@ void copy_wait(struct library_copy *library, uint32_t pid, uint64_t now_ns)
 		waiter_end(library, LIBRARY_WAITERS - 1, true);
 		pid = 0;
 	}
-	library->waiter[library->waiters++] = (struct library_waiter){ pid, now_ns };
+	library->waiter[library->waiters++] = (struct library_waiter){ pid, false, now_ns };
 	if (library->waiting)
 		library->copies->waits(library, pid, now_ns);
 }

@@ -72,6 +72,7 @@ struct library_copy {
 	uint32_t waiters;
 	struct library_waiter {
 		uint32_t pid;
+		bool ended; /* before it was known what it maps */
 		uint64_t since_ns;
 	} waiter[LIBRARY_WAITERS];
 };
