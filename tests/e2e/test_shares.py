@@ -170,9 +170,10 @@ class Shares(tracesmith.Case):
         self.check_exact(environment)
         self.assertGreaterEqual(self.refused(), COPIES // 2)
         self.assertRegex(self.daemon.ctl("status").out, rf"refused_to .*user {GREEDY[0]}: \d+ copies, the last ")
+        # Eight copies each; those that are refused have no probes for as long as they live.
         wait_for("those who are not watched to be told", lambda: self.daemon.sql(
-            "SELECT count(DISTINCT p.uid) AS n FROM loss l JOIN loss_reason r ON r.id = l.reason JOIN process p ON p.id = l.process "
-            f"WHERE r.name = 'gap' AND p.uid IN ({', '.join(map(str, GREEDY))})")[0]["n"] == len(GREEDY))
+            "SELECT count(DISTINCT p.id) AS n FROM loss l JOIN loss_reason r ON r.id = l.reason JOIN process p ON p.id = l.process "
+            f"WHERE r.name = 'gap' AND p.uid = {GREEDY[0]}")[0]["n"] >= COPIES // 2 // 8)
         self.assertIn("as one user may: not tracing it", self.daemon.log())
 
 
