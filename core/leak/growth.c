@@ -164,17 +164,41 @@ void growths_gone(struct growths *growths, struct growing *growing,
 		history_freed(&growth->history, born_ns, now_ns, bytes, growing->calls);
 }
 
-void growing_missed(struct growing *growing, uint64_t since_ns, uint64_t until_ns)
+/* A verdict that no longer holds is not left to stand. */
+static void growth_missed(struct growth *growth, uint64_t since_ns, uint64_t until_ns)
+{
+	uint64_t sure_ns = growth->history.sure_ns;
+
+	history_missed(&growth->history, since_ns, until_ns, growth->of->calls);
+	if (growth->history.sure_ns != sure_ns && growth->told != VERDICT_YOUNG)
+		growth->due_ns = 0;
+}
+
+void growing_missed(struct growing *growing, uint8_t kind, uint64_t since_ns, uint64_t until_ns)
+{
+	uint64_t *missed_ns = &growing->missed_ns[kind != GROWTHS_ALL];
+	struct growth *growth;
+
+	if (since_ns < *missed_ns)
+		since_ns = *missed_ns;
+	if (since_ns >= until_ns)
+		return;
+	*missed_ns = until_ns;
+	list_for_each(growth, &growing->growths, link)
+		if (kind == GROWTHS_ALL || growth->place.kind == kind)
+			growth_missed(growth, since_ns, until_ns);
+}
+
+void growing_start_over(struct growing *growing, uint8_t kind)
 {
 	struct growth *growth;
 
-	if (since_ns < growing->missed_ns)
-		since_ns = growing->missed_ns;
-	if (since_ns >= until_ns)
-		return;
-	growing->missed_ns = until_ns;
-	list_for_each(growth, &growing->growths, link)
-		history_missed(&growth->history, since_ns, until_ns, growing->calls);
+	list_for_each(growth, &growing->growths, link) {
+		if (growth->place.kind != kind)
+			continue;
+		history_clear(&growth->history);
+		growth->due_ns = 0;
+	}
 }
 
 void growing_step(struct growing *growing, uint64_t now_ns)
@@ -211,11 +235,13 @@ static bool growth_is_new(struct growth *growth, const struct verdict *verdict)
 {
 	const struct history *history = &growth->history;
 	bool same = growth->told == verdict->kind && growth->told_frees == history->frees &&
-		    growth->told_allocations == history->allocations;
+		    growth->told_allocations == history->allocations &&
+		    growth->told_since_ns == history->sure_ns;
 
 	growth->told = verdict->kind;
 	growth->told_frees = history->frees;
 	growth->told_allocations = history->allocations;
+	growth->told_since_ns = history->sure_ns;
 	return !same;
 }
 

@@ -16,7 +16,8 @@
 struct growing {
 	struct list growths; /* the one least recently used first */
 	uint64_t calls;	     /* its activity */
-	uint64_t missed_ns;  /* up to when what was missed is known */
+	/* Up to when what was missed is known: of all, and of one kind of memory. */
+	uint64_t missed_ns[2];
 	uint32_t process, user;
 	/* Iterations, where the program marks them. */
 	uint64_t steps, step_first_ns, step_last_ns;
@@ -36,7 +37,7 @@ struct growth {
 	struct growth_place place;
 	struct history history;
 	uint64_t due_ns; /* when it is judged again */
-	uint64_t told_frees, told_allocations;
+	uint64_t told_frees, told_allocations, told_since_ns;
 	uint8_t told; /* enum verdict_kind; 0: none yet */
 };
 
@@ -66,8 +67,11 @@ int growths_resume(struct growths *growths, struct growing *growing,
 void growths_gone(struct growths *growths, struct growing *growing,
 		  const struct growth_place *place, uint64_t born_ns, uint64_t now_ns,
 		  uint64_t bytes);
-/* Its allocations and frees of this time were not seen. */
-void growing_missed(struct growing *growing, uint64_t since_ns, uint64_t until_ns);
+/* Its allocations and frees of this time, of that kind of memory, may not have been seen. */
+#define GROWTHS_ALL 0
+void growing_missed(struct growing *growing, uint8_t kind, uint64_t since_ns, uint64_t until_ns);
+/* Nothing that was seen of that kind says any more what became of it. */
+void growing_start_over(struct growing *growing, uint8_t kind);
 
 /* An iteration has ended. */
 void growing_step(struct growing *growing, uint64_t now_ns);

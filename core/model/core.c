@@ -454,25 +454,6 @@ void core_flush(struct core *core, uint64_t now_ns)
 	core_checkpoint(core, now_ns);
 }
 
-/* What was not seen of a process, or of all. Allocations and frees that were not seen one by one
- * are few: events of them have room of their own in the ring. */
-static void core_miss(struct core *core, const struct core_loss *loss)
-{
-	struct process *process;
-
-	list_for_each(process, &core->processes, link)
-		if (!loss->process || process->row.id == loss->process)
-			growing_missed(&process->growing, loss->start_ns, loss->end_ns);
-}
-
-void core_lose(struct core *core, const struct core_loss *loss)
-{
-	if (loss->reason == LOSS_GAP || loss->reason == LOSS_GAP_TORCH ||
-	    loss->reason == LOSS_LEFT_OUT)
-		core_miss(core, loss);
-	core_tell(core, loss);
-}
-
 int core_restore_process(struct core *core, const struct core_process *row)
 {
 	if (!row->id || !row->pid || row->exit_ns)

@@ -390,6 +390,8 @@ void core_flush(struct core *core, uint64_t now_ns);
 
 /* Reports a loss that happened outside the model, at once. */
 void core_lose(struct core *core, const struct core_loss *loss);
+/* Frees may be among what was lost, of a loss that usually has none. */
+void core_miss_frees(struct core *core, const struct core_loss *loss);
 
 /* Restores what a former daemon knew of a process that is still running; before any event, and the
  * process before what it has. The sink is not called. -EINVAL: invalid; -ENOENT: no such process;

@@ -1,5 +1,6 @@
 /* Loss: everything that the model could not follow is counted here, once, and handed over at the
- * next checkpoint with the period in which it happened. */
+ * next checkpoint with the period in which it happened; what others could not see is handed over at
+ * once. Where that hides frees, verdicts on leaks know it. */
 #include "core/model/model.h"
 
 void loss_count(struct core *core, struct process *process, enum loss_reason reason)
@@ -57,4 +58,33 @@ void loss_checkpoint(struct core *core)
 	loss_hand_over(core, &core->loss, 0);
 	list_for_each(process, &core->processes, link)
 		loss_hand_over(core, &process->loss, process->row.id);
+}
+
+static void core_miss(struct core *core, const struct core_loss *loss, uint8_t kind)
+{
+	struct process *process;
+
+	list_for_each(process, &core->processes, link)
+		if (!loss->process || process->row.id == loss->process)
+			growing_missed(&process->growing, kind, loss->start_ns, loss->end_ns);
+}
+
+void core_miss_frees(struct core *core, const struct core_loss *loss)
+{
+	core_miss(core, loss, GROWTHS_ALL);
+}
+
+void core_lose(struct core *core, const struct core_loss *loss)
+{
+	static const uint8_t misses[LOSS_REASON_MAX + 1] = {
+#define X(number, identifier, counts, alarm, misses, ...) [number] = LOSS_MISSES_##misses,
+		LOSS_REASONS(X)
+#undef X
+	};
+
+	if (misses[loss->reason] == LOSS_MISSES_CALLS)
+		core_miss(core, loss, GROWTHS_ALL);
+	else if (misses[loss->reason] == LOSS_MISSES_TENSORS)
+		core_miss(core, loss, MEMORY_TENSOR);
+	core_tell(core, loss);
 }

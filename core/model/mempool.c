@@ -167,7 +167,8 @@ static void mempool_forget_blocks(struct core *core, struct process *process)
 
 	list_for_each(account, &process->accounts, link)
 		account->asked_ns = 0;
-
+	/* First: they are not freed. */
+	growing_start_over(&process->growing, MEMORY_TENSOR);
 	list_for_each(allocation, &process->unknown.allocations, in_context)
 		if (allocation->account->kind == MEMORY_TENSOR)
 			memory_end(core, allocation);

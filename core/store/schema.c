@@ -438,7 +438,7 @@ static const struct name memory_kinds[] = {
 };
 
 static const struct name loss_reasons[] = {
-#define X(number, identifier, counts, alarm, seen, noun, name, text) { number, 0, name, text },
+#define X(number, identifier, counts, alarm, misses, noun, name, text) { number, 0, name, text },
 	LOSS_REASONS(X)
 #undef X
 };

@@ -272,7 +272,7 @@ static int losses_take(struct live *live, Reply *reply)
 	static const struct {
 		const char *name, *text, *noun;
 	} reasons[LOSS_REASON_MAX + 1] = {
-#define X(number, identifier, counts, alarm, seen, noun, name, text)                               \
+#define X(number, identifier, counts, alarm, misses, noun, name, text)                             \
 	[number] = { name, text, noun },
 		LOSS_REASONS(X)
 #undef X

@@ -112,6 +112,74 @@ static void gap_starts_the_watch_anew(void **state)
 	assert_true(growth_of(8)->since_ns > loss.end_ns);
 }
 
+static void lose_for(uint64_t from_s, uint64_t seconds, uint8_t reason)
+{
+	core_lose(core, &(struct core_loss){
+				.start_ns = (1000 + from_s) * NS_PER_S,
+				.end_ns = (1000 + from_s + seconds) * NS_PER_S,
+				.process = 1,
+				.reason = reason,
+				.count = 1,
+			});
+}
+
+static int begin_again(void **state)
+{
+	fixture_end(state);
+	return growth_begin(state);
+}
+
+/* Frees are always watched, and have room of their own: not each loss hides them. */
+static void no_verdict_where_frees_were_not_seen(void **state)
+{
+	static const bool hides_frees[LOSS_REASON_MAX + 1] = {
+#define X(number, identifier, counts, alarm, missing, ...)                                         \
+	[number] = LOSS_MISSES_##missing == LOSS_MISSES_CALLS,
+		LOSS_REASONS(X)
+#undef X
+	};
+
+	assert_true(hides_frees[LOSS_GAP] && hides_frees[LOSS_CALL_STATE]);
+	assert_true(hides_frees[LOSS_LEFT_OUT] && !hides_frees[LOSS_WINDOWS]);
+	for (uint8_t reason = 1; reason <= LOSS_REASON_MAX; reason++) {
+		announce();
+		run(0, SECONDS);
+		assert_int_equal(growth_of(8)->verdict, VERDICT_LEAK);
+		lose_for(SECONDS, 100, reason);
+		core_checkpoint(core, (1110 + SECONDS) * NS_PER_S);
+		run(SECONDS + 110, 20);
+		if ((growth_of(8)->verdict == VERDICT_YOUNG) != hides_frees[reason])
+			fail_msg("reason %u: verdict %u", reason, growth_of(8)->verdict);
+		assert_int_equal(begin_again(state), 0);
+	}
+}
+
+/* It says so at once, not when the stack is looked at again. */
+static void verdict_of_a_gap_that_lasts_is_open(void **state)
+{
+	announce();
+	run(0, 10 * SECONDS);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_LEAK);
+	lose_for(10 * SECONDS, 90, LOSS_GAP);
+	core_checkpoint(core, (1090 + 10 * SECONDS) * NS_PER_S);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_LEAK);
+	lose_for(10 * SECONDS, 110, LOSS_GAP);
+	core_checkpoint(core, (1110 + 10 * SECONDS) * NS_PER_S);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_YOUNG);
+	assert_int_equal(growth_of(8)->since_ns, (1110 + 10 * SECONDS) * NS_PER_S + 1);
+}
+
+/* Tensors are watched by probes of their own. */
+static void unseen_tensors_are_no_other_memory(void **state)
+{
+	announce();
+	run(0, SECONDS);
+	lose_for(SECONDS, 100, LOSS_GAP_TORCH);
+	lose_for(SECONDS, 100, LOSS_TENSORS);
+	run(SECONDS + 110, 20);
+	assert_int_not_equal(growth_of(8)->verdict, VERDICT_YOUNG);
+}
+
 /* Whose frees were before a restart is unknown: what was found proves nothing. */
 static void restored_blocks_are_no_leak(void **state)
 {
@@ -245,6 +313,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(leak_is_told_by_stack, growth_begin, fixture_end),
 		cmocka_unit_test_setup_teardown(nothing_new_is_not_told, growth_begin, fixture_end),
 		cmocka_unit_test_setup_teardown(gap_starts_the_watch_anew, growth_begin,
+						fixture_end),
+		cmocka_unit_test_setup_teardown(no_verdict_where_frees_were_not_seen, growth_begin,
+						fixture_end),
+		cmocka_unit_test_setup_teardown(verdict_of_a_gap_that_lasts_is_open, growth_begin,
+						fixture_end),
+		cmocka_unit_test_setup_teardown(unseen_tensors_are_no_other_memory, growth_begin,
 						fixture_end),
 		cmocka_unit_test_setup_teardown(restored_blocks_are_no_leak, growth_begin,
 						fixture_end),

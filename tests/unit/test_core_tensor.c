@@ -1,4 +1,5 @@
 /* Blocks of a framework's allocator: what it says, what is known of it, and what is not. */
+#include "core/leak/verdict.h"
 #include "core/model/allocator.h"
 #include "core_fixture.h"
 
@@ -44,6 +45,12 @@ static const struct core_memory *known(uint64_t at, int16_t device, uint8_t kind
 		if (seen.memory[i].device == device && seen.memory[i].kind == kind)
 			return &seen.memory[i];
 	return NULL;
+}
+
+static const struct core_growth *last_growth(void)
+{
+	assert_true(seen.growths > 0);
+	return &seen.growth[seen.growths - 1];
 }
 
 static void blocks_lie_inside_driver_memory_and_are_not_added_to_it(void **state)
@@ -325,6 +332,27 @@ static void what_only_one_of_the_two_says_is_counted(void **state)
 	assert_int_equal(lost(LOSS_TENSOR_MISMATCH), 5);
 }
 
+/* They are not freed: it is not known any more what becomes of them. */
+static void no_verdict_on_tensors_that_are_not_followed(void **state)
+{
+	struct core_config config = fixture_config();
+	uint64_t at = 1000 * SECOND;
+
+	config.max_allocations = 1024;
+	config.max_growths = 64;
+	fixture_restart(&config);
+	announce();
+	for (uint64_t i = 0; i < 70; i++, at += SECOND) {
+		report(at, A + i * 1024, 1024, (i + 1) * 1024, 1 << 20, 0);
+		core_checkpoint(core, at + SECOND / 2);
+	}
+	assert_int_equal(last_growth()->verdict, VERDICT_LEAK);
+	core_follow_blocks(core, pid, false);
+	core_checkpoint(core, at);
+	assert_int_equal(last_growth()->verdict, VERDICT_YOUNG);
+	assert_int_equal(last_growth()->frees, 0);
+}
+
 static void the_next_daemon_knows_what_was_asked_for(void **state)
 {
 	struct core_allocation row = { .id = 7,
@@ -378,6 +406,7 @@ int main(void)
 		STORY(what_was_asked_for_is_known_as_long_as_the_block_lives),
 		STORY(a_new_block_has_nothing_of_the_one_before),
 		STORY(what_only_one_of_the_two_says_is_counted),
+		STORY(no_verdict_on_tensors_that_are_not_followed),
 		STORY(the_next_daemon_knows_what_was_asked_for),
 		STORY(a_process_takes_its_tensors_with_it),
 	};

@@ -60,7 +60,7 @@ static void expect_loss(void **state, Tracesmith__V1__QueryRequest query, uint64
 		int number;
 		const char *name;
 	} reasons[] = {
-#define X(number, identifier, counts, alarm, seen, noun, name, text) { number, name },
+#define X(number, identifier, counts, alarm, misses, noun, name, text) { number, name },
 		LOSS_REASONS(X)
 #undef X
 	};
@@ -332,7 +332,7 @@ static void test_a_reason_is_lost_or_an_alarm_as_its_row_says(void **state)
 		const char *name;
 		bool missing, alarm;
 	} reasons[] = {
-#define X(number, identifier, counts, alarm, seen, noun, name, text)                               \
+#define X(number, identifier, counts, alarm, misses, noun, name, text)                             \
 	{ name, LOSS_COUNTS_##counts == LOSS_COUNTS_MISSING, !strcmp(#alarm, "ALARM") },
 		LOSS_REASONS(X)
 #undef X

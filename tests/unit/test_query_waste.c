@@ -160,9 +160,9 @@ static void test_a_window_cuts(void **state)
 static void test_nothing_is_certain_of_a_time_that_was_not_seen(void **state)
 {
 	static const struct {
-		const char *name, *seen;
+		const char *name, *misses;
 	} reasons[LOSS_REASON_MAX + 1] = {
-#define X(number, identifier, counts, alarm, seen, noun, name, text) [number] = { name, #seen },
+#define X(number, identifier, counts, alarm, misses, noun, name, text) [number] = { name, #misses },
 		LOSS_REASONS(X)
 #undef X
 	};
@@ -172,7 +172,7 @@ static void test_nothing_is_certain_of_a_time_that_was_not_seen(void **state)
 		Tracesmith__V1__QueryRequest query =
 			QUERY(.name = "waste", .pid = PID + 2 + reason);
 		struct answer_text answer = { 0 };
-		bool is_unseen = strcmp(reasons[reason].seen, "UNSEEN") == 0;
+		bool is_unseen = strcmp(reasons[reason].misses, "NOTHING") != 0;
 
 		run_named(*state, &query, &answer);
 		if (answer.rows != !is_unseen)

@@ -125,7 +125,7 @@ static const struct reason *find_reason(const char *name)
 {
 	static const struct reason unknown = { .noun = "thing" };
 	static const struct reason reasons[] = {
-#define X(number, identifier, counts, alarm, seen, noun, name, text)                               \
+#define X(number, identifier, counts, alarm, misses, noun, name, text)                             \
 	{ name, noun, LOSS_COUNTS_##counts == LOSS_COUNTS_PERIOD },
 		LOSS_REASONS(X)
 #undef X

@@ -308,9 +308,12 @@ _Static_assert(TOTAL_CALLS == 1 && TOTAL_FAILED == 2 && TOTAL_ERRORS == 3 && TOT
 #define LOSS_NUMBER_ALARM(number)  "," #number
 #define LOSS_NOT_MISSING(number, identifier, counts, ...)     LOSS_NUMBER_##counts(number)
 #define LOSS_ALARM(number, identifier, counts, alarm, ...)    LOSS_NUMBER_##alarm(number)
-#define LOSS_NUMBER_SEEN(number)
-#define LOSS_NUMBER_UNSEEN(number) "," #number
-#define LOSS_UNSEEN(number, identifier, counts, alarm, seen, ...) LOSS_NUMBER_##seen(number)
+#define LOSS_NUMBER_NOTHING(number)
+#define LOSS_NUMBER_CALLS(number)   "," #number
+#define LOSS_NUMBER_WORK(number)    "," #number
+#define LOSS_NUMBER_DEVICE(number)  "," #number
+#define LOSS_NUMBER_TENSORS(number) "," #number
+#define LOSS_UNSEEN(number, identifier, counts, alarm, misses, ...) LOSS_NUMBER_##misses(number)
 #define IS_MISSING "reason NOT IN (0" LOSS_REASONS(LOSS_NOT_MISSING) ")"
 #define IS_ALARM   "reason IN (0" LOSS_REASONS(LOSS_ALARM) ")"
 #define IS_UNSEEN  "reason IN (0" LOSS_REASONS(LOSS_UNSEEN) ")"
