@@ -37,6 +37,7 @@ static const struct table_pick picks[] = {
 				 NULL } },
 	{ "idle", (const char *const[]){ NULL },
 	  (const char *const[]){ "plus_minus_ns", "watched", NULL } },
+	{ "critical-path", (const char *const[]){ NULL }, (const char *const[]){ "text", NULL } },
 	{ "apis", (const char *const[]){ NULL },
 	  (const char *const[]){ "plus_minus", "watched", NULL } },
 	{ "list", (const char *const[]){ "columns", NULL }, (const char *const[]){ NULL } },

@@ -27,6 +27,19 @@ WITH s AS (
 	SELECT process, device, sum(ns) AS observed_ns
 	FROM s
 	GROUP BY process, device
+-- Since a process is recorded, and whether something of that time may not be there.
+), r AS MATERIALIZED (
+	SELECT process, max(:since, min(1000000000 * (min(second) + 1),
+		coalesce((SELECT since_ns FROM collect c WHERE c.process = busy.process), :until)))
+		AS since_ns
+	FROM busy
+	WHERE @IN_WINDOW@
+	GROUP BY process
+), unseen AS MATERIALIZED (
+	SELECT DISTINCT r.process
+	FROM r
+	JOIN loss ON loss.process IN (r.process, 0)
+	WHERE boot = :boot AND @IS_WORK_UNSEEN@ AND start_ns <= :until AND end_ns >= since_ns
 ), @EXACT_WINDOWS@, recorded AS MATERIALIZED (
 	SELECT process, second, device, state, CAST(sum(ns) AS REAL) AS ns
 	FROM @BUSY_OF_WINDOWS@
@@ -72,7 +85,9 @@ WITH s AS (
 	@DEVICE_STATES@
 ) SELECT p.pid, p.comm, nullif(s.device, -1), n.name, CAST(round(ns) AS INTEGER),
 	CAST(round(missed_by) AS INTEGER), share(watched_ns, all_ns),
-	share(ns, whole_ns), observed_ns, t.text
+	share(ns, whole_ns), observed_ns,
+	iif(t.state @IS_NO_WORK@ AND s.process IN unseen,
+		'no work was seen, but not all of the time was watched', t.text)
 FROM e s
 JOIN d USING (process, device)
 JOIN f USING (process, device)

@@ -308,20 +308,24 @@ _Static_assert(TOTAL_CALLS == 1 && TOTAL_FAILED == 2 && TOTAL_ERRORS == 3 && TOT
 #define LOSS_NUMBER_ALARM(number)  "," #number
 #define LOSS_NOT_MISSING(number, identifier, counts, ...)     LOSS_NUMBER_##counts(number)
 #define LOSS_ALARM(number, identifier, counts, alarm, ...)    LOSS_NUMBER_##alarm(number)
-#define LOSS_NUMBER_NOTHING(number)
-#define LOSS_NUMBER_CALLS(number)   "," #number
-#define LOSS_NUMBER_WORK(number)    "," #number
-#define LOSS_NUMBER_DEVICE(number)  "," #number
-#define LOSS_NUMBER_TENSORS(number) "," #number
-#define LOSS_UNSEEN(number, identifier, counts, alarm, misses, ...) LOSS_NUMBER_##misses(number)
 #define IS_MISSING "reason NOT IN (0" LOSS_REASONS(LOSS_NOT_MISSING) ")"
 #define IS_ALARM   "reason IN (0" LOSS_REASONS(LOSS_ALARM) ")"
-#define IS_UNSEEN  "reason IN (0" LOSS_REASONS(LOSS_UNSEEN) ")"
+/* In its time these may not be there: anything, what keeps a device busy, a call. */
+#define LOSS_MISSES(number, identifier, counts, alarm, misses, ...) ",(" #number ",'" #misses "')"
+#define MISSES(what) \
+	"reason IN (SELECT column1 FROM (VALUES(0,'NOTHING')" LOSS_REASONS(LOSS_MISSES) ")" \
+	" WHERE column2 " what ")"
+#define IS_UNSEEN      MISSES("<> 'NOTHING'")
+#define IS_WORK_UNSEEN MISSES("IN ('CALLS', 'WORK', 'DEVICE')")
+#define IS_CALL_UNSEEN MISSES("IN ('CALLS', 'WORK')")
 
 /* Of a row of states: the device works. */
 #define IS_WORK \
 	"state IN (SELECT d.id FROM detail d JOIN kind k ON k.id = d.kind" \
 	" WHERE k.name = 'state' AND d.name IN ('running', 'copying'))"
+
+#define IS_NO_WORK "IN (1, 6)"
+_Static_assert(OP_STATE_IDLE == 1 && OP_STATE_SYNCING == 6, "the numbers above");
 
 /* Rows of states of a device: number, place in the answer, meaning. The first is none. */
 #define DEVICE_STATE(number, identifier, name, place, text) ",(" #number "," #place ",'" text "')"
