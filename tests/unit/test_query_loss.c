@@ -279,6 +279,32 @@ static void test_no_launch_is_no_claim_where_launches_were_not_watched(void **st
 	expect_said(state, "memory", PID + 1, "No memory");
 }
 
+static void test_none_is_no_claim_where_probes_were_not_on(void **state)
+{
+	struct fixture *fixture = *state;
+
+	/* Neither had started then. */
+	add_loss(fixture->store, LOSS_GAP, 0, 1, -5);
+	add_loss(fixture->store, LOSS_GAP, 2, 1, 0);
+	add_loss(fixture->store, LOSS_EXACT_RING, 1, 1, 0);
+	store_all(fixture);
+	expect_said(state, "launches", PID + 1,
+		    "Not known of process 4000001: not all of the time");
+	expect_said(state, "memory", PID + 1, "Not known of process 4000001: not all of the time");
+	expect_said(state, "launches", PID, "Nothing was launched in process 4000000");
+	expect_said(state, "memory", PID, "No memory");
+}
+
+static void test_none_is_no_claim_while_there_was_no_daemon(void **state)
+{
+	struct fixture *fixture = *state;
+
+	add_loss(fixture->store, LOSS_GAP, 0, 1, 0);
+	store_all(fixture);
+	expect_said(state, "launches", PID, "Not known of process 4000000: not all of the time");
+	expect_said(state, "syncs", 0, "Not known: not all of the time");
+}
+
 /* No answer shows the name of a reason in place of words. */
 static void test_each_period_is_said_in_words(void **state)
 {
@@ -382,6 +408,8 @@ int main(void)
 		TEST(test_windows_are_said_by_the_share_that_was_seen),
 		TEST(test_what_was_never_seen_is_not_sampled),
 		TEST(test_no_launch_is_no_claim_where_launches_were_not_watched),
+		TEST(test_none_is_no_claim_where_probes_were_not_on),
+		TEST(test_none_is_no_claim_while_there_was_no_daemon),
 		TEST(test_each_period_is_said_in_words),
 		TEST(test_a_reason_is_lost_or_an_alarm_as_its_row_says),
 	};

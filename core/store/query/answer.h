@@ -109,6 +109,9 @@ int answer_loss(struct answer *answer, Tracesmith__V1__Done *done);
 int answer_add_loss(struct answer *answer, Tracesmith__V1__Done *done, const char *reason,
 		    uint64_t count, const char *text);
 
+/* A bit for each reason for which there may be fewer rows about that than there were things. */
+int64_t answer_hiding(uint32_t about);
+
 /* why.c: remarks why there is no row. */
 int answer_explain(struct answer *answer, const struct query *query,
 		   const Tracesmith__V1__QueryRequest *request);

@@ -187,6 +187,36 @@ static int64_t reasons_of(uint32_t about)
 	return set;
 }
 
+/* Allocations are missing for fewer reasons than others. */
+static bool hides(int reason, uint32_t about)
+{
+	static const struct {
+		uint8_t counts, misses;
+	} of[LOSS_REASON_MAX + 1] = {
+#define X(number, identifier, counts, alarm, misses, ...)                                          \
+	[number] = { LOSS_COUNTS_##counts, LOSS_MISSES_##misses },
+		LOSS_REASONS(X)
+#undef X
+	};
+
+	const uint32_t memory = ABOUT_MEMORY | ABOUT_STACKS | ABOUT_POOLS;
+
+	if (about & ABOUT_MEMORY && !(about & ~memory) &&
+	    (of[reason].misses == LOSS_MISSES_WORK || of[reason].misses == LOSS_MISSES_DEVICE))
+		return false;
+	return of[reason].misses != LOSS_MISSES_NOTHING || of[reason].counts == LOSS_COUNTS_PERIOD;
+}
+
+int64_t answer_hiding(uint32_t about)
+{
+	int64_t set = reasons_of(about);
+
+	for (int i = 1; i <= LOSS_REASON_MAX; i++)
+		if (!hides(i, about))
+			set &= ~(INT64_C(1) << i);
+	return set;
+}
+
 static int prepare(struct answer *answer, const char *sql, sqlite3_stmt **ret)
 {
 	int r = answer_prepare(answer, sql, ret);

@@ -17,8 +17,8 @@
 #define IN_TIME(begin, end) begin " <= :until AND coalesce(" end ", :until) >= :since"
 #define FACTS_SQL \
 	"WITH s AS (" \
-		"SELECT p.*, " RUNNING " AS runs, " IN_TIME("p.first_ns", "nullif(p.exit_ns, 0)") \
-		" AS lived, c.state, c.records," \
+		"SELECT p.*, " STARTED " AS started, " RUNNING " AS runs," \
+		" " IN_TIME("p.first_ns", "nullif(p.exit_ns, 0)") " AS lived, c.state, c.records," \
 		" " IN_TIME("c.since_ns", "c.until_ns") " AS exact" \
 		" FROM process p LEFT JOIN collect c ON c.process = p.id" \
 		" WHERE p.boot = :boot AND " ASKED \
@@ -34,8 +34,11 @@
 	" EXISTS (SELECT 1 FROM growth WHERE process IN (SELECT id FROM s WHERE runs))," \
 	" EXISTS (SELECT 1 FROM loss WHERE process IN (SELECT id FROM s)" \
 	" AND " IN_TIME("start_ns", "end_ns") " AND :unseen >> reason & 1)," \
-	" EXISTS (SELECT 1 FROM loss WHERE process IN (SELECT id FROM s)" \
-	" AND " IN_TIME("start_ns", "end_ns") " AND :unwatched >> reason & 1)" \
+	" EXISTS (SELECT 1 FROM s JOIN loss l ON l.process = s.id" \
+	" OR l.process = 0 AND l.end_ns >= started" \
+	" AND (runs OR l.start_ns <= exit_ns)" \
+	" WHERE l.boot = :boot AND " IN_TIME("l.start_ns", "l.end_ns") \
+	" AND :unwatched >> l.reason & 1)" \
 	" FROM s"
 /* clang-format on */
 
@@ -66,16 +69,6 @@ static int64_t unseen_reasons(uint32_t about)
 	return reasons;
 }
 
-/* Those of times in which there might have been some. */
-static int64_t unwatched_reasons(uint32_t about)
-{
-	int64_t reasons = INT64_C(1) << LOSS_LEFT_OUT;
-
-	if (about & (ABOUT_CALLS | ABOUT_BOUNDS | ABOUT_STATES))
-		reasons |= INT64_C(1) << LOSS_WINDOWS | INT64_C(1) << LOSS_LEFT_OUT_HOT;
-	return reasons;
-}
-
 static int look(struct why *why)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
@@ -95,7 +88,8 @@ static int look(struct why *why)
 	answer_bind(stmt, ":records", true, why->query->records);
 	answer_bind(stmt, ":paused", true, TS_COLLECT_PAUSED);
 	answer_bind(stmt, ":unseen", true, unseen_reasons(why->query->about));
-	answer_bind(stmt, ":unwatched", true, unwatched_reasons(why->query->about));
+	answer_bind(stmt, ":unwatched", true, answer_hiding(why->query->about));
+	answer_bind(stmt, ":suspended", true, why->answer->job->suspended_ns);
 	answer_bind(stmt, ":device", why->request->device_given_case, why->request->device);
 	if (sqlite3_step(stmt) != SQLITE_ROW)
 		return answer_fail_sqlite(why->answer);
