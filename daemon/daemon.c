@@ -247,7 +247,9 @@ static void daemon_resume(struct daemon *daemon)
 /* The probes are on: what a former daemon saw ended before. */
 static void daemon_watch(struct daemon *daemon, const struct store_resume *resume)
 {
-	struct core_loss gap = { .start_ns = resume->pending_ns, .reason = LOSS_GAP, .count = 1 };
+	struct core_loss gap = { .start_ns = resume->pending_ns,
+				 .reason = LOSS_NO_DAEMON,
+				 .count = 1 };
 
 	daemon->watching_ns = gap.end_ns = uv_hrtime();
 	if (resume->last_ns)

@@ -33,12 +33,14 @@ static void on_work(uv_work_t *work)
 }
 
 /* Processes traced from now on may have done something before that we do not know of. */
-static void gap_of_filters(struct daemon *daemon)
+static void lose_by_filters(struct daemon *daemon)
 {
 	uint64_t now = uv_hrtime();
-	struct core_loss gap = { .start_ns = now, .end_ns = now, .reason = LOSS_GAP, .count = 1 };
+	struct core_loss loss = {
+		.start_ns = now, .end_ns = now, .reason = LOSS_FILTER, .count = 1
+	};
 
-	core_lose(daemon->core, &gap);
+	core_lose(daemon->core, &loss);
 }
 
 static void reread_apply(struct reread *reread)
@@ -46,7 +48,7 @@ static void reread_apply(struct reread *reread)
 	struct daemon *daemon = reread->daemon;
 
 	if (!probe_config_same_filters(&reread->probe, &daemon->probe_config))
-		gap_of_filters(daemon);
+		lose_by_filters(daemon);
 	daemon_choose_unwind(daemon, &reread->probe);
 	daemon->probe_config = reread->probe;
 	probe_configure(daemon->probe, &reread->probe);

@@ -67,7 +67,7 @@ static void sink_process_past(struct daemon *daemon, const struct core_process *
 		.start_ns = started_ns > 0 ? (uint64_t)started_ns : 0,
 		.end_ns = daemon->watching_ns,
 		.process = process->id,
-		.reason = LOSS_GAP,
+		.reason = LOSS_NO_DAEMON,
 		.count = 1,
 	};
 

@@ -395,7 +395,8 @@ static void exact_stop(struct core *core, struct exact *exact, uint64_t time_ns)
 	if (!exact->row.state || exact->row.state == TS_COLLECT_STOPPED)
 		return;
 	if (exact->on)
-		gap_tell(core, exact, LOSS_GAP, &(struct exact_gap){ exact->heard_ns, 0 }, time_ns);
+		gap_tell(core, exact, LOSS_LAST_RECORDS, &(struct exact_gap){ exact->heard_ns, 0 },
+			 time_ns);
 	exact_turn_off(core, exact, time_ns, time_ns);
 	gap_close(core, exact, LOSS_PAUSED, &exact->pause, time_ns);
 	exact->row.state = TS_COLLECT_STOPPED;

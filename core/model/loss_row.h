@@ -38,7 +38,8 @@
 	  "objects not tracked because of a limit of the daemon")                                  \
 	X(12, STORE, MISSING, ALARM, CALLS, "op", "store",                                         \
 	  "ops dropped because the disk was behind or full")                                       \
-	X(13, GAP, PERIOD, QUIET, CALLS, "gap", "gap", "periods while the daemon was not tracing") \
+	X(13, GAP, PERIOD, QUIET, CALLS, "gap", "gap",                                             \
+	  "periods while probes were not attached yet")                                            \
 	X(14, UNREAD, NOTE, QUIET, WORK, "call", "unread", "calls with an unreadable argument")    \
 	X(15, MAPPING, NOTE, QUIET, NOTHING, "mapping", "mapping",                                 \
 	  "missed mappings: stacks may lack names")                                                \
@@ -104,13 +105,18 @@
 	X(46, NO_EFFECT, MISSING, QUIET, WORK, "call", "no-effect",                                \
 	  "calls of which it is not known what they made, as they were seen at their start only")  \
 	X(47, SET_ASIDE, NOTE, ALARM, CALLS, "database", "set-aside",                              \
-	  "databases too damaged to be used: what was before is in tracesmith.db.damaged")
+	  "databases too damaged to be used: what was before is in tracesmith.db.damaged")         \
+	X(48, NO_DAEMON, PERIOD, QUIET, CALLS, "gap", "no-daemon", "periods without a daemon")     \
+	X(49, LAST_RECORDS, PERIOD, QUIET, DEVICE, "end", "last-records",                          \
+	  "ends of processes that did not hand over their last exact records")                     \
+	X(50, FILTER, PERIOD, QUIET, CALLS, "change", "filter",                                    \
+	  "changes of the settings that say which processes are watched")
 
 enum loss_reason {
 #define X(number, identifier, ...) LOSS_##identifier = number,
 	LOSS_REASONS(X)
 #undef X
-		LOSS_REASON_MAX = 47,
+		LOSS_REASON_MAX = 50,
 };
 
 enum loss_misses {

@@ -17,6 +17,11 @@ static const struct {
 	const char *unseen, *sampled;
 } patterns[LOSS_REASON_MAX + 1] = {
 	[LOSS_GAP] = { .unseen = "not watched for {1} (probes were not attached yet)" },
+	[LOSS_NO_DAEMON] = { .unseen = "not watched for {1} (no daemon was running)" },
+	[LOSS_FILTER] = { .unseen = "processes may not have been watched before the settings "
+				    "changed" },
+	[LOSS_LAST_RECORDS] = { .unseen = "GPU times were not recorded for {1} (the program ended "
+					  "without handing them over)" },
 	[LOSS_GAP_TORCH] = { .unseen =
 				     "PyTorch's allocator was not watched for {1} (probes were not "
 				     "attached yet)" },

@@ -181,7 +181,7 @@ class Odd(tracesmith.Case):
         process.kill()
         process.wait()
         self.daemon.wait_ended(process.pid)
-        self.assertIn("gap", self.daemon.answer("kernels", "--pid", process.pid)["loss"])
+        self.assertIn("last-records", self.daemon.answer("kernels", "--pid", process.pid)["loss"])
         self.assertEqual(self.daemon.query("processes", "--pid", process.pid)[0]["exit_code"], 9)
 
     def test_exec(self):

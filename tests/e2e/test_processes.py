@@ -147,7 +147,7 @@ class FilterByCgroup(unittest.TestCase):
 
 
 class FilterByReload(tracesmith.Case):
-    def test_pids_from_now_on_and_a_gap_for_what_was_before(self):
+    def test_pids_from_now_on_and_what_was_before_is_told(self):
         process = workload("rate", "--rate", "1000", "--seconds", "600")
         self.addCleanup(lambda: (process.kill(), process.communicate()))
         wait_for("the process", lambda: self.daemon.known(process.pid))
@@ -160,7 +160,7 @@ class FilterByReload(tracesmith.Case):
         calls = self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"]
         wait_for("more calls", lambda: self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"] > calls + 100)
         self.assertFalse(self.daemon.known(other.pid))
-        self.assertIn("gap", {row["reason"] for row in self.daemon.query("loss")})
+        self.assertIn("filter", {row["reason"] for row in self.daemon.query("loss")})
 
 
 class RateLimit(tracesmith.Case):

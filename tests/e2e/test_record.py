@@ -249,7 +249,7 @@ class Record(tracesmith.Case):
         code, err = self.end(recorder)
         self.assertEqual(code, 0, err)
         self.assert_same(process.pid)
-        self.assertIn("gap", self.daemon.ctl("query", "loss", "--file", self.file).out)
+        self.assertIn("no-daemon", self.daemon.ctl("query", "loss", "--file", self.file).out)
 
     def test_daemon_that_does_not_come_back(self):
         process, _ = run("short")

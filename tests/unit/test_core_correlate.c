@@ -510,7 +510,7 @@ static void correlate_lets_all_leave_with_the_process(void **state)
 	assert_int_equal(op_that_ran_at(1030 * MS)->start_ns, 1020 * MS);
 	assert_int_equal(lost(LOSS_NO_RECORD), 2);
 	assert_int_equal(lost(LOSS_NO_CALL), 1);
-	assert_int_equal(lost(LOSS_GAP), 1);
+	assert_int_equal(lost(LOSS_LAST_RECORDS), 1);
 	assert_int_equal(seen.process[seen.processes - 1].exit_ns, 1100 * MS);
 }
 

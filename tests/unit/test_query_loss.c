@@ -154,10 +154,10 @@ static void test_a_reason_counts_where_it_can_matter(void **state)
 	const uint64_t all = BIT(RING_FULL) | BIT(CALL_STATE) | BIT(PROCESS) | BIT(BAD_EVENT) |
 			     BIT(STRAY) | BIT(LIMIT) | BIT(STORE) | BIT(STORE_ROWS) | BIT(GAP) |
 			     BIT(UNREAD) | BIT(CUT_OFF) | BIT(BEHIND) | BIT(DAMAGED) |
-			     BIT(SET_ASIDE) | BIT(LEFT_OUT);
+			     BIT(SET_ASIDE) | BIT(LEFT_OUT) | BIT(NO_DAEMON) | BIT(FILTER);
 	const uint64_t pools = all | BIT(EXACT_RING) | BIT(CUPTI) | BIT(BUFFERS) | BIT(RING_STUCK) |
 			       BIT(UNKNOWN_RECORD) | BIT(PAUSED) | BIT(BUDGET) | BIT(DISCONNECTED) |
-			       BIT(EXACT_WINDOWS);
+			       BIT(EXACT_WINDOWS) | BIT(LAST_RECORDS);
 	const uint64_t times = pools | BIT(RATE_LIMIT) | BIT(UNTIMED) | BIT(NO_CALL) |
 			       BIT(NO_RECORD) | BIT(BEFORE) | BIT(NO_NAME);
 	const uint64_t stacks = BIT(STACK) | BIT(STACK_CUT) | BIT(MAPPING);
@@ -194,6 +194,9 @@ static int check_nouns(void *data, const Tracesmith__V1__Reply *reply)
 	for (size_t i = 0; i < reply->done->n_loss; i++) {
 		const Tracesmith__V1__Loss *loss = reply->done->loss[i];
 		bool timed = strncmp(loss->reason, "gap", 3) == 0 ||
+			     strcmp(loss->reason, "no-daemon") == 0 ||
+			     strcmp(loss->reason, "last-records") == 0 ||
+			     strcmp(loss->reason, "filter") == 0 ||
 			     strcmp(loss->reason, "paused") == 0 ||
 			     strcmp(loss->reason, "budget") == 0 ||
 			     strcmp(loss->reason, "windows") == 0 ||
