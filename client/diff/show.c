@@ -5,11 +5,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/base/complain.h"
 #include "client/output/table.h"
 #include "core/base/array.h"
+#include "core/model/loss_said.h"
 
 #define TEXT_ROWS  12 /* per section, without --limit */
 #define LOSSES_MAX 64 /* more than there are reasons */
@@ -126,7 +128,8 @@ static struct cell cell_p50(const struct diff *diff, const struct diff_row *row,
 
 static struct cell cell_bytes(const struct diff *diff, const struct diff_row *row, int side)
 {
-	return number_if(row->side[side].bytes > 0, (double)row->side[side].bytes);
+	return number_if(row->section != DIFF_LOST && row->side[side].bytes > 0,
+			 (double)row->side[side].bytes);
 }
 
 static struct cell cell_rate(const struct diff *diff, const struct diff_row *row, int side)
@@ -263,10 +266,12 @@ static int write_rows(struct sheet *sheet, const struct diff *diff, uint64_t lim
 	return r;
 }
 
-/* As in other answers, for both sides together; the rows tell them apart. */
+/* As in other answers, for both sides together; the rows tell them apart. `said` is to be freed. */
 static size_t list_losses(const struct diff *diff, Tracesmith__V1__Loss *loss,
 			  Tracesmith__V1__Loss **list)
 {
+	char *said;
+
 	size_t count = 0;
 
 	for (size_t i = 0; i < diff->count && count < LOSSES_MAX; i++) {
@@ -278,6 +283,13 @@ static size_t list_losses(const struct diff *diff, Tracesmith__V1__Loss *loss,
 		loss[count].reason = (char *)row->name;
 		loss[count].text = (char *)"in A and B";
 		loss[count].count = row->side[0].total + row->side[1].total;
+		said = loss_said(&(struct loss_time){
+			.reason = loss_reason_of(row->name),
+			.time_ns = row->side[0].bytes + row->side[1].bytes,
+		});
+		if (said)
+			loss[count].said = said;
+		loss[count].noun = (char *)loss_noun(loss_reason_of(row->name));
 		list[count] = &loss[count];
 		count++;
 	}
@@ -305,6 +317,9 @@ static int write_sheet(const struct options *options, const struct diff *diff, u
 	if (r == 0)
 		r = table_end(&sheet.table, &done);
 	table_done(&sheet.table);
+	for (size_t i = 0; i < done.n_loss; i++)
+		if (loss[i].said[0])
+			free(loss[i].said);
 	return r;
 }
 

@@ -77,6 +77,7 @@ static int take_done(struct tracesmith_answer *a, const Tracesmith__V1__Done *do
 			.noun = done->loss[i]->noun,
 			.count = done->loss[i]->count,
 			.time_ns = done->loss[i]->time_ns,
+			.said = done->loss[i]->said,
 		};
 	a->done = done;
 	return 1;

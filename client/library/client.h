@@ -236,6 +236,7 @@ struct tracesmith_loss {
 	const char *noun;   /* what is counted */
 	uint64_t count;
 	uint64_t time_ns; /* of losses that are periods */
+	const char *said; /* of these: what was not watched, for people; else "" */
 };
 /* NULL after the last one. */
 const struct tracesmith_loss *tracesmith_answer_loss(const struct tracesmith_answer *answer,

@@ -14,6 +14,7 @@
 #include "core/base/cleanup.h"
 #include "core/base/units.h"
 #include "core/model/core.h"
+#include "core/model/loss_said.h"
 
 #define LANES_MAX    1024 /* kept */
 #define LANES_SHOWN  24	  /* the busiest */
@@ -239,6 +240,17 @@ static bool is_left_out(uint32_t reason)
 	return reason >= ARRAY_SIZE(left_out) || left_out[reason];
 }
 
+/* In the words of answers, or what a later version called it. */
+static void write_loss(FILE *out, const struct meta_loss *loss)
+{
+	_cleanup_(freep) char *said = loss_said(&(struct loss_time){
+		.reason = (enum loss_reason)loss->reason,
+		.time_ns = loss->end_ns - loss->start_ns,
+	});
+
+	markup_text(out, said ?: loss->name ? loss->name->text : "lost");
+}
+
 /* The times in which something was not seen. */
 void picture_write_losses(const struct picture *picture, FILE *out, const char *title,
 			  double height)
@@ -253,7 +265,7 @@ void picture_write_losses(const struct picture *picture, FILE *out, const char *
 			"<rect x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%.0f\" "
 			"fill=\"url(#hatch-%c)\"><title>",
 			PICTURE_LEFT + from, to - from, height, title[0]);
-		markup_text(out, loss->name ? loss->name->text : "lost");
+		write_loss(out, loss);
 		fputs("</title></rect>\n", out);
 	}
 }

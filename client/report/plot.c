@@ -24,9 +24,9 @@ static const struct plot {
 	int (*draw)(const struct picture *picture, FILE *out); /* NULL: a map of memory */
 	const char *nothing;				       /* why there is nothing to draw */
 } plots[] = {
-	{ "busy", picture_lanes, "No stream was used in this time: see --since" },
-	{ "memory", picture_memory, "No memory was allocated or freed in this time: see --since" },
-	{ "memory-map", NULL, "No memory was held in this time: see --since" },
+	{ "busy", picture_lanes, "No stream was used" },
+	{ "memory", picture_memory, "No memory was allocated or freed" },
+	{ "memory-map", NULL, "No memory was held" },
 };
 
 static volatile sig_atomic_t stops;
@@ -44,6 +44,13 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 static int map_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 {
 	return memory_map_ops(data, op, count);
+}
+
+/* Without a window, a recording is drawn as a whole. */
+static const char *time_of(const struct options *options)
+{
+	return options->file && !(options->given & OPTIONS_WINDOW) ? "in this recording"
+								   : "in this time: see --since";
 }
 
 static int save(const struct options *options, const struct plot *plot,
@@ -68,7 +75,10 @@ static int save(const struct options *options, const struct plot *plot,
 	}
 	if (r > 0)
 		return outfile_save(options->output, text, size);
-	complain("%s", r == 0 ? plot->nothing : "Not enough memory");
+	if (r == 0)
+		complain("%s %s", plot->nothing, time_of(options));
+	else
+		complain("Not enough memory");
 	return r == 0 ? -ENODATA : r;
 }
 

@@ -11,8 +11,10 @@
 #include "client/base/complain.h"
 #include "client/link/rows.h"
 #include "client/output/json.h"
+#include "client/output/loss.h"
 #include "client/serve/lane.h"
 #include "core/base/array.h"
+#include "core/base/cleanup.h"
 
 #define COLUMNS_DEFAULT 1000
 #define COLUMNS_MAX	4096
@@ -44,8 +46,8 @@ static const struct part {
 };
 
 /* Of the window; `step_ns` 0: no picture's. */
-static int ask(struct link *link, const char *name, const struct window *window, uint64_t step_ns,
-	       uint64_t limit, rows_fn *row, void *data)
+static Tracesmith__V1__QueryRequest query_of(const char *name, const struct window *window,
+					     uint64_t step_ns, uint64_t limit)
 {
 	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
 
@@ -55,6 +57,14 @@ static int ask(struct link *link, const char *name, const struct window *window,
 	query.until_ns = window->until_ns;
 	query.step_ns = step_ns;
 	query.limit = limit;
+	return query;
+}
+
+static int ask(struct link *link, const char *name, const struct window *window, uint64_t step_ns,
+	       uint64_t limit, rows_fn *row, void *data)
+{
+	Tracesmith__V1__QueryRequest query = query_of(name, window, step_ns, limit);
+
 	return rows_ask(link, &query, row, data);
 }
 
@@ -185,15 +195,44 @@ static int write_processes(struct link *link, struct listing *listing)
 	return r;
 }
 
+/* The line that other answers have at their end. */
+static int write_missing(FILE *out, const Tracesmith__V1__Done *done)
+{
+	_cleanup_(freep) char *text = NULL;
+	size_t size;
+	FILE *line = open_memstream(&text, &size);
+
+	if (!line)
+		return -ENOMEM;
+	loss_write_line(line, done);
+	if (fclose(line) != 0)
+		return -ENOMEM;
+	fprintf(out, "],\"more_losses\":%s,\"missing\":", done->truncated ? "true" : "false");
+	json_string(out, text);
+	return 0;
+}
+
+static int list_losses(void *data, const Tracesmith__V1__Reply *reply)
+{
+	struct listing *listing = data;
+	int r = 0;
+
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE)
+		return write_missing(listing->out, reply->done);
+	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS)
+		for (size_t i = 0; r == 0 && i < reply->rows->n_row; i++)
+			r = list_loss(listing, reply->rows->row[i]);
+	return r;
+}
+
 static int write_losses(struct link *link, struct listing *listing)
 {
-	int r;
+	const Tracesmith__V1__QueryRequest query =
+		query_of("trace-losses", listing->window, 0, LOSSES_MAX);
 
 	fputs(",\n\"losses\":[", listing->out);
 	listing->count = 0;
-	r = ask(link, "trace-losses", listing->window, 0, LOSSES_MAX, list_loss, listing);
-	fprintf(listing->out, "],\"more_losses\":%s", r > 0 ? "true" : "false");
-	return r;
+	return link_converse(link, &query.base, list_losses, listing, NULL);
 }
 
 static int read_pid(const struct web_request *request, struct window *window)

@@ -274,8 +274,8 @@ async function ask() {
       said.push('not all operations are drawn: choose a process, or zoom in');
     if (beyond)
       said.push('operations with impossible times, or from more than half a year before the end, are not shown');
-    if (got.losses.length)
-      said.push(`missing: ${[...new Set(got.losses.map(([reason]) => reason))].join(', ')}${got.more_losses ? ' and more' : ''}`);
+    if (got.missing)
+      said.push(got.missing);
     note.textContent = said.join(' · ');
     answers++;
     repaint();

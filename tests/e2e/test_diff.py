@@ -146,6 +146,9 @@ class Compare(tracesmith.Case):
             self.assertEqual((result.code, result.out), (1, ""))
             self.assertIn("Nothing to compare", result.err)
         self.assertEqual(self.tsctl("replay", "--check", whole, empty).code, 1)
+        result = self.tsctl("plot", "busy", empty, "-o", "-")
+        self.assertEqual((result.code, result.out, result.err.splitlines()[-1:]),
+                         (1, "", ["tsctl: No stream was used in this recording"]))
 
     def test_a_longer_recording_is_compared_by_call(self):
         short = self.record("short", "streams", "--threads", 1, "--steps", 6)

@@ -194,6 +194,7 @@ class Page(unittest.TestCase):
                              {row["tid"]: row["n"] for row in calls})
             self.assertEqual(answer["processes"], {"1": [5508, "exact"]})
             self.assertEqual([loss[0] for loss in answer["losses"]], ["stack-sampled"])
+            self.assertRegex(answer["missing"], r"^lost: \d+ stacks \(stack-sampled\)")
         ends = sorted(op["ended"] - 1 for op in work)
         self.assert_sums(web, sql, ends[len(ends) // 4], ends[len(ends) * 3 // 4])
         # From near, each is itself.

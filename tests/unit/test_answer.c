@@ -66,6 +66,7 @@ static int take_done(struct tracesmith_answer *answer)
 
 	loss.reason = "dropped";
 	loss.count = 7;
+	loss.said = "not watched";
 	done.loss = losses;
 	done.n_loss = 1;
 	done.note = "why";
@@ -106,6 +107,7 @@ static void a_cell_has_its_type(void **state)
 	assert_int_equal(tracesmith_answer_cell(answer, 0, 3, &cell), TRACESMITH_NULL);
 	assert_string_equal(tracesmith_answer_loss(answer, 0)->reason, "dropped");
 	assert_int_equal(tracesmith_answer_loss(answer, 0)->count, 7);
+	assert_string_equal(tracesmith_answer_loss(answer, 0)->said, "not watched");
 	assert_null(tracesmith_answer_loss(answer, 1));
 	assert_string_equal(tracesmith_answer_note(answer), "why");
 	assert_true(tracesmith_answer_truncated(answer));

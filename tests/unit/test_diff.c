@@ -366,6 +366,38 @@ static void test_one_kernel_more_often_is_the_same_length(void **state)
 	diff_done(&diff);
 }
 
+/* Those of both sides, as other answers say it. */
+static void test_losses_are_said_in_words(void **state)
+{
+	char *path[] = { "a.sbt", "b.sbt" }, text[8192] = "";
+	const struct diff_paths sides[2] = { { path, 1 }, { path + 1, 1 } };
+	const struct options options = { .given = OPTION(JSON) };
+	const struct diff_side two = { .count = 1, .total = 2, .bytes = 1500000000 };
+	int shown = dup(STDOUT_FILENO);
+	struct diff diff = { 0 };
+	FILE *file = tmpfile();
+
+	assert_int_equal(diff_add(&diff, 0, 0, DIFF_LOST, "gap", &two), 0);
+	assert_int_equal(diff_add(&diff, 1, 0, DIFF_LOST, "gap", &two), 0);
+	assert_int_equal(diff_add(&diff, 1, 0, DIFF_LOST, "windows", &two), 0);
+	assert_int_equal(diff_add(&diff, 1, 0, DIFF_LOST, "ring-full", &two), 0);
+	assert_int_equal(diff_end(&diff, FIVE_PERCENT), 0);
+	fflush(stdout);
+	dup2(fileno(file), STDOUT_FILENO);
+	assert_int_equal(diff_show(&options, &diff, sides), 0);
+	fflush(stdout);
+	dup2(shown, STDOUT_FILENO);
+	close(shown);
+	rewind(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	assert_non_null(strstr(text, "not watched for 3.00 s (probes were not attached yet)"));
+	assert_non_null(strstr(text, "sampled: frequent calls were not seen all the time"));
+	assert_non_null(strstr(text, "lost: 2 events (ring-full)"));
+	assert_null(strstr(text, "a_bytes\":1500000000"));
+	diff_done(&diff);
+}
+
 /* The largest numbers, the longest name, and nothing at all. */
 static void test_any_numbers_are_taken(void **state)
 {
@@ -433,6 +465,7 @@ int main(void)
 		cmocka_unit_test(test_a_part_or_nothing_is_no_measure),
 		cmocka_unit_test(test_one_kernel_more_often_is_the_same_length),
 		cmocka_unit_test(test_any_numbers_are_taken),
+		cmocka_unit_test(test_losses_are_said_in_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,7 +127,8 @@ static void lanes_have_each_stream_when_it_was_busy(void **state)
 	assert_non_null(strstr(text, "class=\"copy\" x=\"1080\" y=\"0\" width=\"100\""));
 	/* Only what leaves something out is hatched. */
 	assert_non_null(strstr(text, "x=\"480.0\" y=\"0\" width=\"100.0\""));
-	assert_non_null(strstr(text, "<title>gap</title>"));
+	assert_non_null(strstr(
+		text, "<title>not watched for 100 ms (probes were not attached yet)</title>"));
 	assert_null(strstr(text, "stack-sampled"));
 	scene_done(&scene);
 }

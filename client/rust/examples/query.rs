@@ -24,7 +24,11 @@ fn table(name: &str, of: Option<&str>) -> Result<()> {
         println!("{}", cells.join("\t"));
     }
     for loss in answer.losses() {
-        eprintln!("Missing: {} {}s ({})", loss.count, loss.noun, loss.text);
+        if loss.said.is_empty() {
+            eprintln!("Missing: {} {}s ({})", loss.count, loss.noun, loss.text);
+        } else {
+            eprintln!("{}", loss.said);
+        }
     }
     if !answer.note().is_empty() {
         eprintln!("{}", answer.note());

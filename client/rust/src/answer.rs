@@ -96,6 +96,8 @@ pub struct Loss {
     pub count: u64,
     /// Of losses that are periods.
     pub time_ns: u64,
+    /// Of these: what was not watched, for people; else empty.
+    pub said: String,
 }
 
 /// All rows of an answer, in memory.
@@ -195,6 +197,7 @@ impl Answer {
                     noun: lossy(loss.noun).into_owned(),
                     count: loss.count,
                     time_ns: loss.time_ns,
+                    said: lossy(loss.said).into_owned(),
                 }
             })
             .collect()

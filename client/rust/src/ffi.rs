@@ -59,6 +59,7 @@ pub struct Loss {
     pub noun: *const c_char,
     pub count: u64,
     pub time_ns: u64,
+    pub said: *const c_char,
 }
 
 #[link(name = "tracesmith-client")]

@@ -1,6 +1,7 @@
 -- the losses in the window of a trace, with those of unknown processes
 --
 -- options: pid window
+-- about: all
 -- flags: internal
 -- columns:
 --   start_ns time
