@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/cleanup.h"
 #include "core/base/units.h"
 
 #define PERCENT	    100.0
@@ -279,6 +280,7 @@ static void draw_device(struct canvas *canvas, int row, const struct top_device 
 static void draw_title(struct canvas *canvas, const struct top_state *state,
 		       const struct top_view *view)
 {
+	_cleanup_(freep) char *missing = top_missing(state);
 	char line[LINE];
 	int at, clock = view->clock ? (int)strlen(view->clock) : 0;
 
@@ -293,10 +295,10 @@ static void draw_title(struct canvas *canvas, const struct top_state *state,
 		snprintf(line, sizeof(line), "  filter: %s", view->filter);
 		at += canvas_text(canvas, 0, at, canvas->width - at, CANVAS_WARN, line);
 	}
-	if (state->lost) {
-		snprintf(line, sizeof(line), "  lost: %llu (%s)", (unsigned long long)state->lost,
-			 state->lost_reason);
-		at += canvas_text(canvas, 0, at, canvas->width - at, CANVAS_BAD, line);
+	if (missing && *missing) {
+		at += canvas_text(canvas, 0, at, canvas->width - at, CANVAS_PLAIN, "  ");
+		at += canvas_text(canvas, 0, at, canvas->width - at - clock - 2, CANVAS_BAD,
+				  missing);
 	}
 	if (at + clock + 2 <= canvas->width)
 		canvas_right(canvas, 0, at, canvas->width - at, CANVAS_PLAIN, view->clock ?: "");

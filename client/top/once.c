@@ -12,6 +12,7 @@
 #include "client/output/json.h"
 #include "client/top/layout.h"
 #include "client/top/top.h"
+#include "core/base/cleanup.h"
 #include "core/base/utf8.h"
 
 #define WIDTH	   160
@@ -159,6 +160,8 @@ static void process_json(const struct top_process *process)
 
 static void write_json(const struct top_state *state)
 {
+	_cleanup_(freep) char *missing = top_missing(state);
+
 	fputs("{\"devices\":[", stdout);
 	for (size_t i = 0; i < state->devices; i++) {
 		fputs(i ? "," : "", stdout);
@@ -169,7 +172,9 @@ static void write_json(const struct top_state *state)
 		fputs(i ? "," : "", stdout);
 		process_json(&state->process[i]);
 	}
-	printf("],\"left_out\":%u,\"lost\":%" PRIu64 "}\n", state->left_out, state->lost);
+	printf("],\"left_out\":%u,\"lost\":%" PRIu64, state->left_out, state->lost);
+	text_json("missing", missing);
+	fputs("}\n", stdout);
 }
 
 int top_once(const struct options *options)

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/output/loss.h"
 #include "core/base/cleanup.h"
 #include "core/base/time.h"
 #include "core/base/utf8.h"
 #include "core/base/vector.h"
+#include "core/model/loss_said.h"
 #include "core/model/op.h"
 
 #define PPM 1e6
@@ -62,12 +64,19 @@ static double busy_of(const Tracesmith__V1__LiveReply__Use *use)
 		       : 0;
 }
 
-static void share_set(struct top_share *share, uint32_t *age, bool known, bool most, double value)
+enum heard {
+	HEARD_LATE,  /* what was known holds for a while */
+	HEARD_NEVER, /* it was not watched: nothing is known, or kept */
+	HEARD_KNOWN,
+};
+
+static void share_set(struct top_share *share, uint32_t *age, enum heard heard, bool most,
+		      double value)
 {
-	if (known) {
+	if (heard == HEARD_KNOWN) {
 		*share = (struct top_share){ true, most, value < 1 ? value : 1 };
 		*age = 0;
-	} else if (++*age > AGE_MAX) {
+	} else if (++*age > AGE_MAX || heard == HEARD_NEVER) {
 		*share = (struct top_share){ 0 };
 	}
 }
@@ -90,9 +99,11 @@ static void process_busy(struct top_process *process, const Said *said)
 		busy += share.value;
 		process->use[process->uses++] = (struct top_use){ use->device, share };
 	}
-	share_set(&process->busy, &process->busy_age, known, most, busy);
-	if (process->windows && !known)
-		process->busy = (struct top_share){ 0 };
+	share_set(&process->busy, &process->busy_age,
+		  known		     ? HEARD_KNOWN
+		  : process->windows ? HEARD_NEVER
+				     : HEARD_LATE,
+		  most, busy);
 }
 
 static void process_calls(struct top_process *process, const Said *said, uint64_t span_ns)
@@ -242,10 +253,11 @@ static void device_busy(const struct top_state *state, struct top_device *device
 		}
 	}
 	/* What the others did is not what the device did. */
-	known &= !device->unwatched;
-	share_set(&device->busy, &device->busy_age, known, most, busy);
-	if (device->unwatched)
-		device->busy = (struct top_share){ 0 };
+	share_set(&device->busy, &device->busy_age,
+		  device->unwatched ? HEARD_NEVER
+		  : known	    ? HEARD_KNOWN
+				    : HEARD_LATE,
+		  most, busy);
 }
 
 static void device_waits(struct top_device *device, const States *states)
@@ -321,6 +333,22 @@ static bool is_sane(const Live *live)
 	return true;
 }
 
+static void losses_apply(struct top_state *state, const Live *live)
+{
+	for (size_t i = 0; i < live->n_loss; i++) {
+		const Tracesmith__V1__Loss *loss = live->loss[i];
+		enum loss_reason reason = loss_reason_of(loss->reason);
+		struct top_loss *sum = &state->loss[reason];
+
+		sum->count += loss->count;
+		sum->time_ns += loss->time_ns;
+		if (!reason)
+			set_text(state->loss_name, loss->reason);
+		if (!loss->said[0] && !loss->time_ns)
+			state->lost += loss->count;
+	}
+}
+
 int top_apply(struct top_state *state, const Live *live, top_user_fn *user)
 {
 	int r;
@@ -337,11 +365,44 @@ int top_apply(struct top_state *state, const Live *live, top_user_fn *user)
 	state->replies++;
 	state->span_ns = live->span_ns;
 	state->left_out = live->left_out;
-	for (size_t i = 0; i < live->n_loss; i++) {
-		state->lost += live->loss[i]->count;
-		set_text(state->lost_reason, live->loss[i]->reason);
-	}
+	losses_apply(state, live);
 	return 0;
+}
+
+static char *said_of(const struct top_state *state, enum loss_reason reason)
+{
+	const struct loss_time time = { .reason = reason, .time_ns = state->loss[reason].time_ns };
+
+	return loss_said(&time);
+}
+
+char *top_missing(const struct top_state *state)
+{
+	Tracesmith__V1__Loss loss[LOSS_REASON_MAX + 1], *losses[LOSS_REASON_MAX + 1];
+	Tracesmith__V1__Done done = { .loss = losses };
+	_cleanup_(freep) char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	for (int i = 0; i <= LOSS_REASON_MAX; i++) {
+		Tracesmith__V1__Loss *next = losses[done.n_loss] = &loss[done.n_loss];
+
+		if (!state->loss[i].count && !state->loss[i].time_ns)
+			continue;
+		tracesmith__v1__loss__init(next);
+		next->reason =
+			i ? (char *)loss_name((enum loss_reason)i) : (char *)state->loss_name;
+		next->noun = (char *)loss_noun((enum loss_reason)i);
+		next->count = state->loss[i].count;
+		next->said = said_of(state, (enum loss_reason)i);
+		done.n_loss++;
+	}
+	loss_write_line(out, &done);
+	for (size_t i = 0; i < done.n_loss; i++)
+		free(loss[i].said);
+	return fclose(out) == 0 ? TAKE(text) : NULL;
 }
 
 void top_forget(struct top_state *state)

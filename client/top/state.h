@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "client/top/lanes.h"
+#include "core/model/loss_row.h"
 #include "proto/control.pb-c.h"
 
 #define TOP_HISTORY LANES_HISTORY /* of the busy share, seconds */
@@ -83,8 +84,13 @@ struct top_state {
 	uint64_t replies;
 	uint64_t span_ns; /* of the last one; 0: the first, which has no rates */
 	uint32_t left_out;
-	uint64_t lost;		    /* since it is watched */
-	char lost_reason[TOP_TEXT]; /* the last */
+	/* Since it is watched: by reason, 0 for those of a newer version, of which the last has the
+	 * name; and what is counted of all. */
+	struct top_loss {
+		uint64_t count, time_ns;
+	} loss[LOSS_REASON_MAX + 1];
+	char loss_name[TOP_TEXT];
+	uint64_t lost;
 };
 
 /* `user` gives the name of a uid. -ENOMEM: `state` is as it was, or has part of the reply. */
@@ -93,6 +99,8 @@ int top_apply(struct top_state *state, const Tracesmith__V1__LiveReply *live, to
 /* Nothing is known any more, but the history. */
 void top_forget(struct top_state *state);
 void top_clear(struct top_state *state);
+/* What is missing, as answers say it, to be freed; "": nothing. NULL: no memory. */
+char *top_missing(const struct top_state *state);
 void top_order(struct top_state *state, enum top_sort sort, bool reverse);
 /* After that: each behind its parent, as far as that uses CUDA, too. -ENOMEM: as it was. */
 int top_tree(struct top_state *state);

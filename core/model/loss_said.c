@@ -84,6 +84,11 @@ enum loss_reason loss_reason_of(const char *name)
 	return (enum loss_reason)reason;
 }
 
+const char *loss_name(enum loss_reason reason)
+{
+	return reasons[reason].name;
+}
+
 const char *loss_noun(enum loss_reason reason)
 {
 	return reasons[reason].noun;

@@ -17,6 +17,7 @@ struct loss_time {
 
 /* 0: this version does not know it. */
 enum loss_reason loss_reason_of(const char *name);
+const char *loss_name(enum loss_reason reason);
 /* What it counts. */
 const char *loss_noun(enum loss_reason reason);
 

@@ -52,7 +52,12 @@ struct live {
 	struct map process_by_id, stream_by_id;
 	uint32_t *gone; /* ids, since the last message */
 	size_t gone_count, gone_room;
-	uint64_t lost[LOSS_REASON_MAX + 1];
+	/* By reason, since the last message: how many, and for how long something was not seen, of
+	 * whatever process; it is known up to `seen_ns`. */
+	struct live_loss {
+		uint64_t count, time_ns, seen_ns;
+	} lost[LOSS_REASON_MAX + 1];
+	uint64_t started_ns;
 	struct arena arena; /* of the last message */
 };
 

@@ -66,7 +66,7 @@ struct live *live_free(struct live *live)
 void live_start(struct live *live, uint64_t now_ns)
 {
 	live->on = true;
-	live->taken_ns = now_ns;
+	live->taken_ns = live->started_ns = now_ns;
 }
 
 bool live_is_on(const struct live *live)
@@ -225,25 +225,35 @@ static void on_rollup(struct live *live, const struct core_rollup *row)
 	add_calls(&use->calls, row);
 }
 
-static bool is_missing(uint8_t reason)
+static void lose_time(const struct live *live, struct live_loss *loss, const struct core_loss *row)
 {
-	static const uint8_t counts[LOSS_REASON_MAX + 1] = {
-#define X(number, identifier, what, ...) [number] = LOSS_COUNTS_##what == LOSS_COUNTS_MISSING,
-		LOSS_REASONS(X)
-#undef X
-	};
+	uint64_t from_ns = row->start_ns;
 
-	return reason <= LOSS_REASON_MAX && counts[reason];
+	if (from_ns < live->started_ns)
+		from_ns = live->started_ns;
+	if (from_ns < loss->seen_ns)
+		from_ns = loss->seen_ns;
+	if (row->end_ns <= from_ns)
+		return;
+	loss->time_ns += row->end_ns - from_ns;
+	loss->seen_ns = row->end_ns;
 }
 
 static void on_loss(struct live *live, const struct core_loss *row)
 {
+	static const uint8_t counts[LOSS_REASON_MAX + 1] = {
+#define X(number, identifier, counts, ...) [number] = LOSS_COUNTS_##counts,
+		LOSS_REASONS(X)
+#undef X
+	};
 	struct live_process *process = live_process(live, row->process);
 
-	if (!is_missing(row->reason))
+	if (row->reason > LOSS_REASON_MAX || counts[row->reason] == LOSS_COUNTS_NOTE)
 		return;
-	live->lost[row->reason] += row->count;
-	if (process)
+	live->lost[row->reason].count += row->count;
+	if (counts[row->reason] == LOSS_COUNTS_PERIOD)
+		lose_time(live, &live->lost[row->reason], row);
+	else if (process)
 		process->lost += row->count;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/base/cleanup.h"
 #include "core/base/time.h"
+#include "core/model/loss_said.h"
 #include "daemon/limits.h"
 #include "daemon/live/internal.h"
 #include "daemon/live/live.h"
@@ -267,6 +268,17 @@ static bool has_changed(struct live_process *process, Process *said)
 	return changed;
 }
 
+/* What was not watched, as the answers of queries say it. */
+static char *say_missing(struct live *live, enum loss_reason reason)
+{
+	_cleanup_(freep) char *said =
+		loss_said(&(struct loss_time){ reason, live->lost[reason].time_ns, 0, 0 });
+	size_t size = said ? strlen(said) + 1 : 0;
+	char *kept = said ? get(live, size, 1) : NULL;
+
+	return kept ? memcpy(kept, said, size) : (char *)"";
+}
+
 static int losses_take(struct live *live, Reply *reply)
 {
 	static const struct {
@@ -284,7 +296,7 @@ static int losses_take(struct live *live, Reply *reply)
 	for (int i = 1; i <= LOSS_REASON_MAX; i++) {
 		Tracesmith__V1__Loss *loss;
 
-		if (!live->lost[i])
+		if (!live->lost[i].count && !live->lost[i].time_ns)
 			continue;
 		loss = get(live, 1, sizeof(*loss));
 		if (!loss)
@@ -293,10 +305,18 @@ static int losses_take(struct live *live, Reply *reply)
 		loss->reason = (char *)reasons[i].name;
 		loss->text = (char *)reasons[i].text;
 		loss->noun = (char *)reasons[i].noun;
-		loss->count = live->lost[i];
+		loss->count = live->lost[i].count;
+		loss->time_ns = live->lost[i].time_ns;
+		loss->said = say_missing(live, (enum loss_reason)i);
 		reply->loss[reply->n_loss++] = loss;
 	}
 	return 0;
+}
+
+static void losses_start_again(struct live *live)
+{
+	for (int i = 1; i <= LOSS_REASON_MAX; i++)
+		live->lost[i].count = live->lost[i].time_ns = 0;
 }
 
 /* All of them, those with most weight first. */
@@ -378,7 +398,7 @@ int live_take(struct live *live, uint64_t now_ns, struct live_message *ret)
 	changed->loss = whole->loss;
 	live->gone_count = 0; /* the array stays */
 	live->taken_ns = now_ns;
-	memset(live->lost, 0, sizeof(live->lost));
+	losses_start_again(live);
 	*ret = (struct live_message){ whole, changed };
 	return 0;
 }

@@ -69,6 +69,39 @@ static const Tracesmith__V1__LiveReply__Process *take(struct live *live, uint64_
 	return message.whole->process[0];
 }
 
+/* It is told again and again, from its start, and by each process; once it is over, too. */
+static void what_was_not_watched_is_told_as_it_lasts(void **unused)
+{
+	struct core_loss gap = { .start_ns = 99 * NS_PER_S,
+				 .end_ns = 100 * NS_PER_S + NS_PER_S / 2,
+				 .process = PROCESS,
+				 .reason = LOSS_GAP,
+				 .count = 1 };
+	struct live *live = watch();
+	struct live_message message;
+
+	live_row(live, CORE_ROW_LOSS, &gap);
+	gap.process++;
+	live_row(live, CORE_ROW_LOSS, &gap);
+	assert_int_equal(live_take(live, 101 * NS_PER_S, &message), 0);
+	assert_int_equal(message.whole->n_loss, 1);
+	assert_string_equal(message.whole->loss[0]->reason, "gap");
+	assert_int_equal(message.whole->loss[0]->count, 2);
+	assert_int_equal(message.whole->loss[0]->time_ns, NS_PER_S / 2);
+	gap.count = 0;
+	gap.end_ns = 102 * NS_PER_S;
+	live_row(live, CORE_ROW_LOSS, &gap);
+	assert_int_equal(live_take(live, 102 * NS_PER_S, &message), 0);
+	assert_int_equal(message.changed->n_loss, 1);
+	assert_int_equal(message.changed->loss[0]->count, 0);
+	assert_int_equal(message.changed->loss[0]->time_ns, 3 * NS_PER_S / 2);
+	assert_string_equal(message.changed->loss[0]->said,
+			    "not watched for 1.50 s (probes were not attached yet)");
+	assert_int_equal(live_take(live, 103 * NS_PER_S, &message), 0);
+	assert_int_equal(message.whole->n_loss, 0);
+	live_free(live);
+}
+
 static void what_lasts_is_counted_once(void **unused)
 {
 	const Tracesmith__V1__LiveReply__Process *said;
@@ -124,6 +157,7 @@ static void those_that_did_most_are_said(void **unused)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_not_watched_is_told_as_it_lasts),
 		cmocka_unit_test(what_lasts_is_counted_once),
 		cmocka_unit_test(those_that_did_most_are_said),
 	};

@@ -149,6 +149,46 @@ static void what_was_not_watched_is_neither_idle_nor_none(void **unused)
 	top_clear(&state);
 }
 
+static void lose(struct said *said, Tracesmith__V1__Loss *loss, Tracesmith__V1__Loss **losses,
+		 const char *reason, uint64_t count, uint64_t time_ns)
+{
+	tracesmith__v1__loss__init(loss);
+	loss->reason = (char *)reason;
+	loss->noun = (char *)"event";
+	loss->count = count;
+	loss->time_ns = time_ns;
+	losses[0] = loss;
+	said->live.n_loss = 1;
+	said->live.loss = losses;
+}
+
+/* Times and counts add up over the replies. */
+static void what_is_missing_is_said_as_in_answers(void **unused)
+{
+	struct top_view view = { .sort = TOP_BY_PID };
+	struct top_state state = { 0 };
+	Tracesmith__V1__Loss loss, *losses[1];
+	struct said said;
+
+	say(&said, 1);
+	lose(&said, &loss, losses, "gap", 1, SECOND);
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	lose(&said, &loss, losses, "gap", 0, SECOND);
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	assert_shows(&state, &view, 160, 20, "not watched for 2.00 s (probes were not attached",
+		     true);
+	assert_shows(&state, &view, 160, 20, "lost", false);
+	assert_int_equal(state.lost, 0);
+	lose(&said, &loss, losses, "ring-full", 3, 0);
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	lose(&said, &loss, losses, "of a newer version", 4, 0);
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	assert_shows(&state, &view, 200, 20,
+		     "lost: 4 things (of a newer version), 3 events (ring-full)", true);
+	assert_int_equal(state.lost, 7);
+	top_clear(&state);
+}
+
 /* What is late keeps its share for a while, and then is unknown; never 0. */
 static void what_is_not_known_is_not_idle(void **unused)
 {
@@ -412,6 +452,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shares_are_of_each_tier),
 		cmocka_unit_test(what_was_not_watched_is_neither_idle_nor_none),
+		cmocka_unit_test(what_is_missing_is_said_as_in_answers),
 		cmocka_unit_test(what_is_not_known_is_not_idle),
 		cmocka_unit_test(processes_come_rest_and_go),
 		cmocka_unit_test(names_of_others_steer_nothing),
