@@ -248,6 +248,14 @@ struct probe_freed codes_freed[PROBE_FREED_MAX] = {};
 const volatile __u64 rules_secret = 0;
 const volatile __u64 ring_bytes = 1 << 24;
 
+/* What each process has lost since the daemon took it; without room the total alone has it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PROBE_LOSERS_MAX);
+	__type(key, __u32);
+	__type(value, struct probe_counters);
+} losers SEC(".maps");
+
 static __u64 window_ns, window_events; /* for the rate limit */
 static __u64 asked_ns, asked;	       /* stacks to be unwound, within a second */
 
@@ -258,6 +266,30 @@ static __u64 asked_ns, asked;	       /* stacks to be unwound, within a second */
 		if (count_c)                                                                       \
 			__sync_fetch_and_add(&count_c->name, 1);                                   \
 	} while (0)
+
+#define COUNTERS (sizeof(struct probe_counters) / sizeof(__u64))
+
+/* First of the process: what the total has is of some process. */
+__noinline int lose(__u32 counter)
+{
+	__u32 zero = 0, tgid = bpf_get_current_pid_tgid() >> 32;
+	__u64 *all, *own = bpf_map_lookup_elem(&losers, &tgid);
+	struct probe_counters none = {};
+
+	if (!own) {
+		bpf_map_update_elem(&losers, &tgid, &none, BPF_NOEXIST);
+		own = bpf_map_lookup_elem(&losers, &tgid);
+	}
+	all = bpf_map_lookup_elem(&counters, &zero);
+	if (!all || counter >= COUNTERS)
+		return 0;
+	if (own)
+		__sync_fetch_and_add(&own[counter], 1);
+	__sync_fetch_and_add(&all[counter], 1);
+	return 0;
+}
+
+#define LOSE(name) lose(__builtin_offsetof(struct probe_counters, name) / sizeof(__u64))
 
 /* Reserves room for a record and says how to submit it. While nothing comes the reader sleeps, and
  * the next record wakes it; otherwise it polls every few milliseconds and is woken only when much
@@ -296,12 +328,14 @@ static __always_inline struct ts_event *event_reserve(__u16 flags, __u64 now, __
 	struct ts_event *ev;
 
 	if (!keep && !rate_allows(now)) {
-		COUNT(limited);
+		LOSE(limited);
 		return NULL;
 	}
 	ev = ring_has_room(keep, wake) ? bpf_ringbuf_reserve(&events, sizeof(*ev), 0) : NULL;
-	if (!ev)
-		COUNT(dropped);
+	if (!ev && keep)
+		LOSE(dropped_kept);
+	else if (!ev)
+		LOSE(dropped);
 	return ev;
 }
 

@@ -64,7 +64,7 @@ static __always_inline void call_read_args(struct pt_regs *ctx, const struct pro
 	}
 	if (unread) {
 		ev->flags |= TS_EVENT_UNREAD;
-		COUNT(unread);
+		LOSE(unread);
 	}
 }
 
@@ -112,7 +112,7 @@ static __always_inline __u64 call_hash_id(struct pt_regs *ctx, const struct prob
 
 		if (bpf_probe_read_user(&word, sizeof(word), (void *)(at + i * sizeof(word)))) {
 			ev->flags |= TS_EVENT_UNREAD;
-			COUNT(unread);
+			LOSE(unread);
 			return 0;
 		}
 		one = (one ^ word) * 0xff51afd7ed558ccd;
@@ -133,7 +133,7 @@ static __always_inline __u32 thread_depth(struct thread *thread, __u64 sp)
 		if (depth - 1 >= PROBE_DEPTH_MAX || thread->call_sp[depth - 1] > sp)
 			break;
 		depth--;
-		COUNT(lost_calls);
+		LOSE(lost_calls);
 	}
 	return depth;
 }
@@ -178,7 +178,7 @@ int enter(struct pt_regs *ctx)
 		walk_add(thread, desc->walk, now);
 		if (!stack_id) {
 			stack_flags = TS_EVENT_STACK_LOST;
-			COUNT(stacks_lost);
+			LOSE(stacks_lost);
 		}
 	}
 	if (desc->flags & PROBE_RETURN) {
@@ -186,7 +186,7 @@ int enter(struct pt_regs *ctx)
 		/* One register for the check and the use: a 6.1 verifier does not link copies. */
 		asm volatile("" : "+r"(depth));
 		if (depth >= PROBE_DEPTH_MAX) {
-			COUNT(lost_calls);
+			LOSE(lost_calls);
 			return 0;
 		}
 		thread->call_sp[depth] = PT_REGS_SP(ctx);
@@ -224,7 +224,7 @@ static __always_inline void note_read_args(const struct thread *thread,
 	}
 	if (unread) {
 		ev->flags |= TS_EVENT_UNREAD;
-		COUNT(unread);
+		LOSE(unread);
 	}
 }
 
@@ -248,7 +248,7 @@ int note(struct pt_regs *ctx)
 	if (!thread_is_watched(thread))
 		return 0;
 	if (bpf_probe_read_kernel(&thread->copied, sizeof(thread->copied), ctx)) {
-		COUNT(lost_calls);
+		LOSE(lost_calls);
 		return 0;
 	}
 	made = &thread->noted;
@@ -288,7 +288,7 @@ int inside(struct pt_regs *ctx)
 		return 0;
 	regs = &thread->copied;
 	if (bpf_probe_read_user(regs, sizeof(*regs), (void *)PT_REGS_PARM1(ctx))) {
-		COUNT(lost_calls);
+		LOSE(lost_calls);
 		return 0;
 	}
 	began = bpf_ktime_get_ns();
@@ -305,7 +305,7 @@ int inside(struct pt_regs *ctx)
 	walk_add(thread, PROBE_WALK_SAMPLED, began);
 	if (!stack_id) {
 		stack_flags = TS_EVENT_STACK_LOST;
-		COUNT(stacks_lost);
+		LOSE(stacks_lost);
 	}
 	ev = event_reserve(desc->flags, now, &wake);
 	if (!ev)
@@ -342,7 +342,7 @@ static __always_inline void call_read_outs(const struct probe_desc *desc, struct
 		place = (void *)&call->api + to;
 		if (done && *place && bpf_probe_read_user(&value, sizeof(value), (void *)*place)) {
 			call->flags |= TS_EVENT_UNREAD;
-			COUNT(unread);
+			LOSE(unread);
 		}
 		*place = out->width == sizeof(__u32) ? (__u32)value : value;
 	}
@@ -377,7 +377,7 @@ int leave(struct pt_regs *ctx)
 			call_send(call, desc->flags);
 			return 0;
 		}
-		COUNT(lost_calls);
+		LOSE(lost_calls);
 	}
 	return 0;
 }

@@ -282,9 +282,10 @@ struct probe_worker {
 #define PROBE_WORKERS_MAX 1024
 
 /* Counters of one CPU. A call that passes the filters either reaches the daemon or is counted in
- * one of dropped, limited and lost_calls. */
+ * one of dropped, dropped_kept, limited and lost_calls. */
 #define PROBE_COUNTERS(X)                                                                          \
 	X(dropped, "events lost because the ring was full")                                        \
+	X(dropped_kept, "events lost that have room of their own in the ring, such as frees")      \
 	X(limited, "events skipped by the rate limit")                                             \
 	X(lost_calls, "calls without thread state or nested too deep")                             \
 	X(stacks_lost, "stacks that could not be taken or sent")                                   \
@@ -297,6 +298,9 @@ struct probe_worker {
 	X(unread_stacks, "reads of a stack failed")                                                \
 	X(stacks_held, "stacks were as the thread's last one")                                     \
 	X(stacks_wrong, "stacks were others by the filed rules, in a test that looks")
+
+/* Processes of which it is counted what was lost. */
+#define PROBE_LOSERS_MAX 1024
 
 struct probe_counters {
 #define X(name, text) __u64 name;

@@ -106,7 +106,7 @@ static __always_inline int process_announce(__u16 kind, struct task_struct *task
 
 	announcement = bpf_ringbuf_reserve(&events, sizeof(*announcement), 0);
 	if (!announcement) {
-		COUNT(processes_lost);
+		LOSE(processes_lost);
 		return -1;
 	}
 	process_fill(&announcement->event, kind, task);
@@ -124,7 +124,7 @@ static __always_inline void process_send_exit(struct task_struct *task)
 	ring_has_room(true, &wake);
 	ev = bpf_ringbuf_reserve(&events, sizeof(*ev), 0);
 	if (!ev) {
-		COUNT(processes_lost);
+		LOSE(processes_lost);
 		return;
 	}
 	process_fill(ev, TS_EVENT_EXIT, task);
@@ -225,7 +225,7 @@ __noinline int thread_decide(struct thread *thread)
 			return 0;
 		known.announced |= announce;
 		if (bpf_map_update_elem(&processes, &tgid, &known, BPF_ANY))
-			COUNT(processes_lost);
+			LOSE(processes_lost);
 	}
 	choice = bpf_map_lookup_elem(&choices, &tgid);
 	thread->choice = choice ? *choice : PROBE_CHOICE_DEFAULT;
@@ -244,7 +244,7 @@ static __always_inline struct thread *thread_get(void)
 						     BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!thread)
-		COUNT(lost_calls);
+		LOSE(lost_calls);
 	return thread;
 }
 
@@ -253,7 +253,7 @@ static __always_inline bool thread_is_watched(struct thread *thread)
 	if (thread->generation != settings.generation) {
 		thread_find_python(thread);
 		if (!thread_decide(thread)) {
-			COUNT(dropped);
+			LOSE(dropped_kept);
 			return false;
 		}
 	}

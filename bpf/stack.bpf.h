@@ -171,7 +171,7 @@ static __always_inline __u64 stack_take(struct pt_regs *ctx, struct thread *thre
 			*flags |= PROBE_EVENT_MISSED;
 			return asked;
 		}
-		COUNT(stacks_cut);
+		LOSE(stacks_cut);
 	}
 	if (!id)
 		return 0;

@@ -40,7 +40,7 @@ static __always_inline void tensor_add_up(struct pt_regs *ctx, __u64 now)
 		of = bpf_map_lookup_elem(&sums, &key);
 	}
 	if (!of) {
-		COUNT(dropped);
+		LOSE(dropped);
 		return;
 	}
 	of->used_bytes = PT_REGS_PARM3(ctx);

@@ -59,43 +59,6 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 	daemon_stir(daemon);
 }
 
-static void daemon_lose(struct daemon *daemon, enum loss_reason reason, uint64_t count,
-			uint64_t now)
-{
-	struct core_loss loss = {
-		.start_ns = daemon->counted_ns,
-		.end_ns = now,
-		.reason = (uint8_t)reason,
-		.count = count,
-	};
-
-	if (count)
-		core_lose(daemon->core, &loss);
-}
-
-void daemon_count_losses(struct daemon *daemon, uint64_t now)
-{
-	struct probe_counters *old = &daemon->counted;
-	struct probe_stats stats;
-	struct maps_stats maps;
-
-	probe_stats(daemon->probe, &stats, NULL, 0);
-	maps_stats(daemon->maps, &maps);
-	daemon_lose(daemon, LOSS_RING_FULL, stats.total.dropped - old->dropped, now);
-	daemon_lose(daemon, LOSS_RATE_LIMIT, stats.total.limited - old->limited, now);
-	daemon_lose(daemon, LOSS_CALL_STATE, stats.total.lost_calls - old->lost_calls, now);
-	daemon_lose(daemon, LOSS_STACK, stats.total.stacks_lost - old->stacks_lost, now);
-	daemon_lose(daemon, LOSS_STACK_CUT, stats.total.stacks_cut - old->stacks_cut, now);
-	daemon_lose(daemon, LOSS_PROCESS, stats.total.processes_lost - old->processes_lost, now);
-	daemon_lose(daemon, LOSS_UNREAD, stats.total.unread - old->unread, now);
-	daemon_lose(daemon, LOSS_MAPPING, maps.lost + maps.late - daemon->maps_lost, now);
-	daemon_lose(daemon, LOSS_LIMIT, maps.limited - daemon->maps_limited, now);
-	daemon->counted = stats.total;
-	daemon->maps_lost = maps.lost + maps.late;
-	daemon->maps_limited = maps.limited;
-	daemon->counted_ns = now;
-}
-
 static void daemon_on_watchdog(uv_timer_t *timer)
 {
 	notify_post("WATCHDOG=1");

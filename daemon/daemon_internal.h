@@ -37,6 +37,7 @@ enum daemon_role { ROLE_QUERY, ROLE_HELPER, ROLE_ATTACH };
 enum daemon_other { DAEMON_BROKER, DAEMON_ZYGOTE, DAEMON_OPENER, DAEMON_OTHERS };
 
 #define DAEMON_GAPS    64
+#define DAEMON_ENDED   512
 #define DAEMON_REFUSED 16 /* users whose refused copies are shown */
 
 /* What was not seen of a process that the model does not know yet. */
@@ -45,6 +46,11 @@ struct gap {
 	uint8_t reason; /* enum loss_reason */
 	uint8_t count;	/* 0: it has got longer */
 	uint64_t start_ns, end_ns;
+};
+
+/* A process, by what the kernel calls it. */
+struct ended {
+	uint32_t pid, id;
 };
 
 /* Copies of driver libraries of a user that got no probes. */
@@ -131,7 +137,10 @@ struct daemon {
 
 	struct probe_config probe_config; /* as last reported */
 	struct probe_counters counted;	  /* BPF losses that the model knows */
-	uint64_t counted_ns;
+	uint64_t counted_ns, counting_ns;
+	/* The last that ended: what they lost may be known later. */
+	struct ended ended[DAEMON_ENDED];
+	uint32_t ends;
 	bool rereading; /* the settings, on SIGHUP */
 	bool reread_again;
 	uint64_t visible_stacks;   /* to be named first, 0: not counted yet */
@@ -200,6 +209,12 @@ bool daemon_resolve_later(struct daemon *daemon, const struct core_process *proc
 void daemon_on_settled(void *data, uint32_t pid);
 /* An answer is to come that is worth waiting for. */
 bool daemon_awaits_helpers(struct daemon *daemon);
+
+/* counted.c */
+void daemon_count_losses(struct daemon *daemon, uint64_t now_ns);
+void daemon_ended(struct daemon *daemon, const struct core_process *process);
+/* The id of one that runs, or has ended lately; 0: it is not known. */
+uint32_t daemon_process_of(const struct daemon *daemon, uint32_t pid);
 
 /* unwound.c */
 /* By what is known of mappings: without the kernel's reports only frame pointers are safe. */

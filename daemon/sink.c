@@ -80,6 +80,7 @@ static void sink_process(struct daemon *daemon, const struct core_process *proce
 {
 	store_add(daemon->store, process);
 	if (process->exit_ns) {
+		daemon_ended(daemon, process);
 		maps_unfollow(daemon->maps, process->pid);
 		daemon_forget_python(daemon, process->pid);
 		return;

@@ -52,11 +52,10 @@ static void give_stack(struct daemon *daemon, const struct unwound *unwound)
 /* A stack that is cut short is no loss of the call, but answers with stacks tell. */
 static void count_cut(struct daemon *daemon, const struct unwound *unwound)
 {
-	const struct core_process *process = core_process_by_pid(daemon->core, unwound->tgid);
 	const struct core_loss loss = {
 		.start_ns = unwound->time_ns,
 		.end_ns = unwound->time_ns,
-		.process = process ? process->id : 0,
+		.process = daemon_process_of(daemon, unwound->tgid),
 		.reason = LOSS_STACK_CUT,
 		.count = 1,
 	};

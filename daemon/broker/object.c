@@ -216,6 +216,7 @@ static int keep_all(const struct probe_bpf *bpf, struct object *object)
 		{ bpf_map__fd(bpf->maps.sums), &object->map[BROKER_SUMS] },
 		{ bpf_map__fd(bpf->maps.notes), &object->map[BROKER_NOTES] },
 		{ bpf_map__fd(bpf->maps.counters), &object->map[BROKER_COUNTERS] },
+		{ bpf_map__fd(bpf->maps.losers), &object->map[BROKER_LOSERS] },
 		{ bpf_map__fd(bpf->maps.threads), &object->map[BROKER_THREADS] },
 		{ bpf_map__fd(bpf->maps.bss), &object->map[BROKER_BSS] },
 		{ bpf_program__fd(bpf->progs.enter), &object->program[OBJECT_ENTER] },

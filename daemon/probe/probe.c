@@ -414,6 +414,29 @@ static void probe_add_counters(struct probe_counters *total, const struct probe_
 #undef X
 }
 
+/* Taken: what is lost between the two, without the one call for both, is in the total alone. */
+static bool take_losses(int map, uint32_t pid, struct probe_counters *ret)
+{
+	if (!bpf_map_lookup_and_delete_elem(map, &pid, ret))
+		return true;
+	return !bpf_map_lookup_elem(map, &pid, ret) && !bpf_map_delete_elem(map, &pid);
+}
+
+void probe_take_losses(struct probe *probe,
+		       void (*each)(void *data, uint32_t pid, const struct probe_counters *lost),
+		       void *data)
+{
+	int map = probe->map[BROKER_LOSERS];
+	struct probe_counters lost;
+	uint32_t pid;
+
+	for (int i = 0; i < PROBE_LOSERS_MAX && !bpf_map_get_next_key(map, NULL, &pid); i++) {
+		if (!take_losses(map, pid, &lost))
+			break;
+		each(data, pid, &lost);
+	}
+}
+
 void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_counters *per_cpu,
 		 uint32_t max)
 {

@@ -190,6 +190,11 @@ struct probe_stats {
 void probe_stats(struct probe *probe, struct probe_stats *ret, struct probe_counters *per_cpu,
 		 uint32_t max);
 
+/* Takes what each process has lost since the last time. */
+void probe_take_losses(struct probe *probe,
+		       void (*each)(void *data, uint32_t pid, const struct probe_counters *lost),
+		       void *data);
+
 /* How often each process has run into probes, since its first hit. A call takes some 50 us. */
 int probe_read_hits(struct probe *probe,
 		    void (*each)(void *data, uint32_t pid, const struct probe_hits *hits),

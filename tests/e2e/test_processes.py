@@ -166,6 +166,18 @@ class FilterByReload(tracesmith.Case):
 class RateLimit(tracesmith.Case):
     settings = "[probe]\nrate_limit = 1000\n"
 
+    def test_what_is_left_out_is_of_its_process(self):
+        """So it is if the process has ended before it is counted."""
+        quiet = workload("leak", "--steps", "5")
+        self.addCleanup(lambda: quiet.communicate("\n"))
+        wait_for("it", lambda: self.daemon.known(quiet.pid))
+        self.assertNotIn("rate-limit", self.daemon.answer("apis", "--pid", quiet.pid)["loss"])
+        for _ in range(3):
+            process, _ = run("rate", "--kind", "launch", "--count", "5000")
+            self.daemon.wait_ended(process.pid)
+            self.assertGreater(self.daemon.answer("apis", "--pid", process.pid)["loss"]["rate-limit"], 0)
+        self.assertNotIn("rate-limit", self.daemon.answer("apis", "--pid", quiet.pid)["loss"])
+
     def test_what_is_left_out_is_counted(self):
         process, expected = run("rate", "--kind", "launch", "--count", "20000")
         self.daemon.wait_ended(process.pid)

@@ -154,6 +154,27 @@ static void no_verdict_where_frees_were_not_seen(void **state)
 	}
 }
 
+/* Where not even the room that is kept for frees was enough. */
+static void no_verdict_where_a_full_ring_hid_frees(void **state)
+{
+	const struct core_loss full = {
+		.start_ns = (1000 + SECONDS) * NS_PER_S,
+		.end_ns = (1100 + SECONDS) * NS_PER_S,
+		.process = 1,
+		.reason = LOSS_RING_FULL,
+		.count = 1,
+	};
+
+	announce();
+	run(0, SECONDS);
+	core_lose(core, &full);
+	core_checkpoint(core, full.end_ns);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_LEAK);
+	core_miss_frees(core, &full);
+	core_checkpoint(core, full.end_ns + NS_PER_S);
+	assert_int_equal(growth_of(8)->verdict, VERDICT_YOUNG);
+}
+
 /* It says so at once, not when the stack is looked at again. */
 static void verdict_of_a_gap_that_lasts_is_open(void **state)
 {
@@ -316,6 +337,8 @@ int main(void)
 						fixture_end),
 		cmocka_unit_test_setup_teardown(no_verdict_where_frees_were_not_seen, growth_begin,
 						fixture_end),
+		cmocka_unit_test_setup_teardown(no_verdict_where_a_full_ring_hid_frees,
+						growth_begin, fixture_end),
 		cmocka_unit_test_setup_teardown(verdict_of_a_gap_that_lasts_is_open, growth_begin,
 						fixture_end),
 		cmocka_unit_test_setup_teardown(unseen_tensors_are_no_other_memory, growth_begin,
