@@ -113,12 +113,12 @@ static void count_maps(struct daemon *daemon)
 
 	maps_stats(daemon->maps, &maps);
 	loss.reason = LOSS_MAPPING;
-	loss.count = maps.lost + maps.late - daemon->maps_lost;
+	loss.count = maps.lost - daemon->maps_lost;
 	lose(daemon, &loss, false);
 	loss.reason = LOSS_LIMIT;
 	loss.count = maps.limited - daemon->maps_limited;
 	lose(daemon, &loss, false);
-	daemon->maps_lost = maps.lost + maps.late;
+	daemon->maps_lost = maps.lost;
 	daemon->maps_limited = maps.limited;
 }
 

@@ -195,6 +195,26 @@ static void daemon_on_memory(void *data, uint32_t pid, uint64_t start)
 		exact_tidy(daemon->exact, pid);
 }
 
+/* Its stacks may lack names. Who is not known to the model may never be. */
+static void on_late(void *data, uint32_t pid)
+{
+	struct daemon *daemon = data;
+	const uint64_t now_ns = uv_hrtime();
+	const struct core_loss loss = {
+		.start_ns = now_ns,
+		.end_ns = now_ns,
+		.process = daemon_process_of(daemon, pid),
+		.reason = LOSS_MAPPING,
+		.count = 1,
+	};
+
+	if (loss.process)
+		core_lose(daemon->core, &loss);
+	else
+		daemon->gap[daemon->gaps++ % DAEMON_GAPS] =
+			(struct gap){ pid, LOSS_MAPPING, 1, now_ns, now_ns };
+}
+
 int daemon_start_maps(struct daemon *daemon)
 {
 	struct maps_config config = {
@@ -217,6 +237,7 @@ int daemon_start_maps(struct daemon *daemon)
 		.replaced = daemon_on_replaced,
 		.memory = daemon_on_memory,
 		.settled = daemon_on_settled,
+		.late = on_late,
 	};
 	int r;
 

@@ -92,7 +92,7 @@ static void process_busy(struct top_process *process, const Said *said)
 		struct top_share share = { 0 };
 
 		/* Of launches that nobody saw there is no work either. */
-		if (sum_of(use->states) > 0 && !(process->windows && use->bounds))
+		if (sum_of(use->states) > 0 && !(process->unwatched && use->bounds))
 			share = (struct top_share){ true, use->bounds, busy_of(use) };
 		known |= share.known;
 		most |= share.most;
@@ -100,9 +100,9 @@ static void process_busy(struct top_process *process, const Said *said)
 		process->use[process->uses++] = (struct top_use){ use->device, share };
 	}
 	share_set(&process->busy, &process->busy_age,
-		  known		     ? HEARD_KNOWN
-		  : process->windows ? HEARD_NEVER
-				     : HEARD_LATE,
+		  known		       ? HEARD_KNOWN
+		  : process->unwatched ? HEARD_NEVER
+				       : HEARD_LATE,
 		  most, busy);
 }
 
@@ -119,7 +119,7 @@ static void process_calls(struct top_process *process, const Said *said, uint64_
 	process->waits = span_ns ? (double)calls->waits_ns / (double)span_ns : 0;
 	/* What a window held of a second stands for the rest of it. */
 	process->launches_per_s *= whole;
-	process->launches_known = !process->windows || calls->launches > 0;
+	process->launches_known = !process->unwatched || (process->windows && calls->launches > 0);
 }
 
 static void process_said(struct top_process *process, const Said *said, uint64_t span_ns)
@@ -141,6 +141,7 @@ static void process_said(struct top_process *process, const Said *said, uint64_t
 	process->budget = said->budget_ppm / PPM;
 	process->watched = said->watched_ppm / PPM;
 	process->windows = said->priced && said->watched_ppm < PPM;
+	process->unwatched = process->windows || said->unwatched;
 	process_busy(process, said);
 	process_calls(process, said, span_ns);
 }
@@ -177,7 +178,7 @@ static struct top_process *process_get(struct top_state *state, const Said *said
 /* Nothing has changed: it went on doing nothing, or as much as before to the nanosecond. */
 static void process_rest(struct top_process *process)
 {
-	process->launches_known = !process->windows;
+	process->launches_known = !process->unwatched;
 	if (process->calls_per_s <= 0)
 		return;
 	process->calls_per_s = process->launches_per_s = process->errors_per_s = 0;
@@ -244,7 +245,7 @@ static void device_busy(const struct top_state *state, struct top_device *device
 
 			if (use->device != device->device)
 				continue;
-			device->unwatched |= process->windows && !use->busy.known;
+			device->unwatched |= process->unwatched && !use->busy.known;
 			if (!use->busy.known)
 				continue;
 			known = true;

@@ -56,6 +56,7 @@ struct top_process {
 	bool priced;
 	double cost, budget, watched; /* shares; budget 0: none */
 	bool windows;		      /* rates are of part of the time */
+	bool unwatched;		      /* so are they, or some calls were not watched at all */
 	struct top_use use[TOP_USES];
 	size_t uses;
 	uint32_t streams_left_out;

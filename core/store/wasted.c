@@ -25,14 +25,19 @@
 #define WORK		OF_CHUNKS OF_KINDS("'launch', 'kernel'")
 
 /* Times in which calls that use memory may have been made that are not there: they were not seen,
- * or they still wait for a synchronization. */
+ * or they still wait for a synchronization, or for a record. What waits longest of all processes is
+ * no call of one that has made none since then; sums have each at once, or those of the exact tier
+ * with their record, the older ones by the minute. */
 #define LOSSES                                                                                     \
 	"SELECT start_ns, end_ns FROM loss WHERE (process = ?1 OR process = 0)"                    \
 	" AND start_ns <= ?3 AND end_ns >= ?2"                                                     \
 	" AND boot = (SELECT boot FROM process WHERE id = ?1)"                                     \
 	" AND " IS_UNSEEN " UNION ALL SELECT oldest_pending_ns, ?3 FROM boot"                      \
 	" WHERE oldest_pending_ns > 0 AND oldest_pending_ns <= ?3"                                 \
-	" AND id = (SELECT boot FROM process WHERE id = ?1 AND coalesce(exit_ns, 0) = 0)"
+	" AND id = (SELECT boot FROM process WHERE id = ?1 AND coalesce(exit_ns, 0) = 0)"          \
+	" AND (EXISTS (SELECT 1 FROM collect WHERE process = ?1)"                                  \
+	" OR EXISTS (SELECT 1 FROM rollup WHERE rollup.boot = boot.id AND process = ?1"            \
+	" AND second >= oldest_pending_ns / 60000000000 * 60))"
 
 struct load {
 	sqlite3 *db;

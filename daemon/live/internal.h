@@ -31,6 +31,7 @@ struct live_process {
 	Tracesmith__V1__LiveReply__Calls calls;
 	Tracesmith__V1__LiveReply__Calls taken; /* as the last message has them */
 	uint64_t lost, weight;
+	bool unwatched;	  /* for some of the time since the last message */
 	uint32_t collect; /* enum ts_collect_state, 0: not recorded */
 	bool described;
 	char container[65];

@@ -225,6 +225,28 @@ static void on_rollup(struct live *live, const struct core_rollup *row)
 	add_calls(&use->calls, row);
 }
 
+/* Whether calls are among what was not seen, since the last message. */
+static bool hides_calls(const struct live *live, const struct core_loss *row)
+{
+	static const uint8_t misses[LOSS_REASON_MAX + 1] = {
+#define X(number, identifier, counts, alarm, misses, ...) [number] = LOSS_MISSES_##misses,
+		LOSS_REASONS(X)
+#undef X
+	};
+
+	return row->end_ns > live->taken_ns && (misses[row->reason] == LOSS_MISSES_CALLS ||
+						misses[row->reason] == LOSS_MISSES_WORK);
+}
+
+static void unwatch(const struct live *live, uint32_t id)
+{
+	struct live_process *process;
+
+	list_for_each(process, &live->processes, link)
+		if (!id || process->row.id == id)
+			process->unwatched = true;
+}
+
 static void lose_time(const struct live *live, struct live_loss *loss, const struct core_loss *row)
 {
 	uint64_t from_ns = row->start_ns;
@@ -251,6 +273,8 @@ static void on_loss(struct live *live, const struct core_loss *row)
 	if (row->reason > LOSS_REASON_MAX || counts[row->reason] == LOSS_COUNTS_NOTE)
 		return;
 	live->lost[row->reason].count += row->count;
+	if (counts[row->reason] == LOSS_COUNTS_PERIOD && hides_calls(live, row))
+		unwatch(live, row->process);
 	if (counts[row->reason] == LOSS_COUNTS_PERIOD)
 		lose_time(live, &live->lost[row->reason], row);
 	else if (process)

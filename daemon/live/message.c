@@ -138,6 +138,7 @@ static Process *process_take(struct live *live, struct live_process *process, ui
 	ret->tier = (char *)tier_of(process);
 	ret->calls = &process->taken;
 	ret->lost = process->lost;
+	ret->unwatched = process->unwatched;
 	ret->priced = process->priced;
 	ret->cost_ppm = process->cost_ppm;
 	ret->budget_ppm = process->budget_ppm;
@@ -238,6 +239,7 @@ static void start_again(struct live *live, struct live_process *process)
 
 	process->calls = (Calls)TRACESMITH__V1__LIVE_REPLY__CALLS__INIT;
 	process->lost = 0;
+	process->unwatched = false;
 	streams_start_again(live, process);
 	list_for_each(use, &process->uses, link) {
 		memset(use->ns, 0, sizeof(use->ns));

@@ -125,6 +125,8 @@ static void ask_failed(struct maps_ask *ask, int error)
 	static struct log_limit limit;
 
 	ask->maps->late++;
+	if (ask->maps->callbacks.late)
+		ask->maps->callbacks.late(ask->maps->data, ask->image->process->pid);
 	ask->image->incomplete = true;
 	ask->size = 0;
 	ask->pid = 0;

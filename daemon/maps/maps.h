@@ -73,6 +73,9 @@ struct maps_callbacks {
 	void (*replaced)(void *data, const struct maps_replaced *replaced);
 	/* At the first look it has executable memory there without a file; may be NULL. */
 	void (*memory)(void *data, uint32_t pid, uint64_t start);
+	/* It let nobody look into its memory: its mappings are not all known, for now; may be
+	 * NULL. */
+	void (*late)(void *data, uint32_t pid);
 	/* What maps_resolve() and maps_spans() had to wait for is there; may be NULL. */
 	void (*settled)(void *data, uint32_t pid);
 	/* A process that maps a library has ended; for those whose EXIT never reached the model. */

@@ -84,6 +84,7 @@ static void what_was_not_watched_is_told_as_it_lasts(void **unused)
 	gap.process++;
 	live_row(live, CORE_ROW_LOSS, &gap);
 	assert_int_equal(live_take(live, 101 * NS_PER_S, &message), 0);
+	assert_true(message.whole->process[0]->unwatched);
 	assert_int_equal(message.whole->n_loss, 1);
 	assert_string_equal(message.whole->loss[0]->reason, "gap");
 	assert_int_equal(message.whole->loss[0]->count, 2);
@@ -98,6 +99,7 @@ static void what_was_not_watched_is_told_as_it_lasts(void **unused)
 	assert_string_equal(message.changed->loss[0]->said,
 			    "not watched for 1.50 s (probes were not attached yet)");
 	assert_int_equal(live_take(live, 103 * NS_PER_S, &message), 0);
+	assert_false(message.whole->process[0]->unwatched);
 	assert_int_equal(message.whole->n_loss, 0);
 	live_free(live);
 }

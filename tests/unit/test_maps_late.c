@@ -36,7 +36,7 @@ struct world {
 	struct helpers helpers;
 	struct maps *maps;
 	int library; /* its file */
-	int found, settled;
+	int found, settled, late;
 	uint64_t memory; /* where the process has code without a file */
 	bool closed;
 };
@@ -78,6 +78,12 @@ static void on_memory(void *data, uint32_t pid, uint64_t start)
 	((struct world *)data)->memory = start;
 }
 
+static void on_late(void *data, uint32_t pid)
+{
+	assert_int_equal(pid, getpid());
+	((struct world *)data)->late++;
+}
+
 static void on_settled(void *data, uint32_t pid)
 {
 	((struct world *)data)->settled++;
@@ -94,6 +100,7 @@ static int setup(void **state)
 							 .library_gone = on_gone,
 							 .memory = on_memory,
 							 .settled = on_settled,
+							 .late = on_late,
 							 .process_gone = on_process_gone };
 	struct world *world = calloc(1, sizeof(*world));
 	const struct maps_config config = { .patterns = "libcuda.so*",
@@ -195,6 +202,7 @@ static void a_late_process_is_looked_at_again(void **state)
 		0);
 	maps_stats(world->maps, &stats);
 	assert_int_equal(stats.late, 3);
+	assert_int_equal(world->late, 3);
 }
 
 /* Where the kernel reports mappings, nobody would search it again otherwise. */

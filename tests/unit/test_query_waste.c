@@ -108,15 +108,42 @@ static int setup_reasons(void **state)
 	return setup_with(state, add_each_reason);
 }
 
-/* The second block of the first process may have been used by copies that are still to come. */
+/* Something of some process is still to come since the last block of the first one. */
 static void add_pending(void)
 {
 	store_pending(store, at(8500), 0);
 }
 
+/* It may be of that process. */
+static void add_pending_calls(void)
+{
+	store_add(store, &(struct core_rollup){ .process = 1,
+						.second = (fixture_second() + 8) / 60 * 60,
+						.kind = OP_COPY,
+						.fn = FN_HTOD,
+						.calls = 1 });
+	add_pending();
+}
+
+static void add_pending_records(void)
+{
+	store_add(store, &(struct core_collect){ .process = 1, .since_ns = at(0) });
+	add_pending();
+}
+
 static int setup_pending(void **state)
 {
 	return setup_with(state, add_pending);
+}
+
+static int setup_pending_calls(void **state)
+{
+	return setup_with(state, add_pending_calls);
+}
+
+static int setup_pending_records(void **state)
+{
+	return setup_with(state, add_pending_records);
 }
 
 static void expect_rows(void **state, Tracesmith__V1__QueryRequest query, size_t rows,
@@ -183,6 +210,12 @@ static void test_nothing_is_certain_of_a_time_that_was_not_seen(void **state)
 	assert_true(unseen > 20 && unseen < LOSS_REASON_MAX);
 }
 
+static void test_what_is_to_come_of_others_takes_no_certainty(void **state)
+{
+	expect_rows(state, QUERY(.name = "waste"), 1,
+		    (const char *const[]){ "\"count\":2,", NULL });
+}
+
 static void test_nothing_is_certain_while_operations_are_to_come(void **state)
 {
 	expect_rows(state, QUERY(.name = "waste"), 1,
@@ -217,8 +250,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing_is_certain_of_a_time_that_was_not_seen,
 						setup_reasons, fixture_teardown),
 		cmocka_unit_test_setup_teardown(
-			test_nothing_is_certain_while_operations_are_to_come, setup_pending,
+			test_nothing_is_certain_while_operations_are_to_come, setup_pending_calls,
 			fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_nothing_is_certain_while_operations_are_to_come, setup_pending_records,
+			fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_to_come_of_others_takes_no_certainty,
+						setup_pending, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_operations_beyond_the_limit_are_counted, setup,
 						fixture_teardown),
 	};

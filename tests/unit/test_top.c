@@ -149,6 +149,34 @@ static void what_was_not_watched_is_neither_idle_nor_none(void **unused)
 	top_clear(&state);
 }
 
+/* So in a gap, or if it is left out: without an estimate it has no rate. */
+static void what_is_left_out_has_no_rate(void **unused)
+{
+	struct top_view view = { .sort = TOP_BY_PID };
+	struct top_state state = { 0 };
+	struct said said;
+
+	say(&said, 1);
+	said.states[0].idle_ns = SECOND;
+	said.use[0].bounds = true;
+	said.process[0].unwatched = true;
+	said.calls[0].launches = 4;
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	assert_false(state.process[0].busy.known);
+	assert_false(state.process[0].launches_known);
+	assert_shows(&state, &view, 160, 20, "nothing was submitted", false);
+	assert_shows(&state, &view, 160, 20, "not watched all the time", true);
+	said.process[0].unwatched = false;
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	assert_true(state.process[0].busy.known && state.process[0].launches_known);
+	/* Of an exact record the device's time is known. */
+	said.process[0].unwatched = true;
+	said.use[0].bounds = false;
+	assert_int_equal(top_apply(&state, &said.live, name_user), 0);
+	assert_true(state.process[0].busy.known);
+	top_clear(&state);
+}
+
 static void lose(struct said *said, Tracesmith__V1__Loss *loss, Tracesmith__V1__Loss **losses,
 		 const char *reason, uint64_t count, uint64_t time_ns)
 {
@@ -452,6 +480,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shares_are_of_each_tier),
 		cmocka_unit_test(what_was_not_watched_is_neither_idle_nor_none),
+		cmocka_unit_test(what_is_left_out_has_no_rate),
 		cmocka_unit_test(what_is_missing_is_said_as_in_answers),
 		cmocka_unit_test(what_is_not_known_is_not_idle),
 		cmocka_unit_test(processes_come_rest_and_go),
