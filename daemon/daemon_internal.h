@@ -327,8 +327,6 @@ void daemon_tick_missed(struct daemon *daemon, uint64_t now_ns);
 void daemon_never_watched(struct daemon *daemon, uint32_t pid);
 /* Until when all that is missing was told: a crash loses the rest. */
 void daemon_note_told(struct daemon *daemon, uint64_t now_ns);
-/* What BPF and perf have lost since the last time. */
-void daemon_count_losses(struct daemon *daemon, uint64_t now);
 /* A process has ended: what was missed of it is told while the model has it. */
 void daemon_end_missed(struct daemon *daemon, uint32_t pid, uint64_t end_ns);
 void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t mapped_ns,
