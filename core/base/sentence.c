@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 struct sentence {
 	const char *const *argument;
 	size_t count;
@@ -57,14 +59,12 @@ char *sentence_fill(const char *pattern, const char *const *argument, size_t cou
 	const struct sentence sentence = { .argument = argument, .count = count };
 	char *text = NULL;
 	size_t size;
-	FILE *out = open_memstream(&text, &size);
-	bool failed;
+	FILE *out = text_open(&text, &size);
 
 	if (!out)
 		return NULL;
 	put(&sentence, pattern, pattern + strlen(pattern), out);
-	failed = ferror(out);
-	if (fclose(out) == 0 && !failed)
+	if (text_close(out) == 0)
 		return text;
 	free(text);
 	return NULL;

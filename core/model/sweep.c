@@ -79,6 +79,8 @@ static bool sweep_make_room(struct core *core, struct exact *exact, uint32_t mor
 static bool sweep_push(struct core *core, struct exact *exact, uint64_t time_ns,
 		       enum edge_kind kind, void *what, uint64_t seq)
 {
+	struct quota *share = &core->share[CORE_SHARE_EDGES];
+	const uint32_t user = exact->process->row.user;
 	struct sweep *sweep = &exact->sweep;
 	struct edge edge = {
 		.time_ns = time_ns > sweep->settled_ns ? time_ns : sweep->settled_ns,
@@ -87,14 +89,16 @@ static bool sweep_push(struct core *core, struct exact *exact, uint64_t time_ns,
 		.kind = kind,
 	};
 
-	if (edges_add(&sweep->edges, &edge) < 0) {
-		edge_drop(&edge);
-		loss_count(core, exact->process, LOSS_LIMIT);
-		return false;
+	if (quota_charge(share, user, 1) == 0) {
+		if (edges_add(&sweep->edges, &edge) == 0) {
+			core->edges++;
+			return true;
+		}
+		quota_give(share, user, 1);
 	}
-	core->edges++;
-	quota_charge(&core->share[CORE_SHARE_EDGES], exact->process->row.user, 1);
-	return true;
+	edge_drop(&edge);
+	loss_count(core, exact->process, LOSS_LIMIT);
+	return false;
 }
 
 static uint64_t sweep_settled(const struct exact *exact, uint64_t now_ns)
@@ -160,6 +164,8 @@ static struct lane *sweep_add_lane(struct core *core, struct exact *exact, struc
 	stream->lane = lane_new(device, &state, finished);
 	if (stream->lane)
 		list_append(&exact->sweep.lanes, &stream->lane->link);
+	else
+		loss_count(core, exact->process, LOSS_LIMIT);
 	return stream->lane;
 }
 
@@ -211,6 +217,8 @@ void sweep_wait(struct core *core, struct exact *exact, struct stream *stream,
 	mark = mark_new(lane, other, stream->submitted, seq);
 	if (mark)
 		sweep_push(core, exact, time_ns, EDGE_WAIT, mark, 0);
+	else
+		loss_count(core, exact->process, LOSS_LIMIT);
 }
 
 /* Work number `seq` started then. */

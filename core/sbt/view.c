@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "core/base/utf8.h"
 #include "core/sbt/column.h"
@@ -68,6 +69,8 @@ static int open_body(struct sbt_view *view, const struct sbt_rows_head *head, co
 		size = ZSTD_decompress(view->body, view->size, data, size);
 	else if (size == view->size)
 		memcpy(view->body, data, size);
+	if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation)
+		return -ENOMEM;
 	return size == view->size ? 0 : -EBADMSG;
 }
 

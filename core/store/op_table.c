@@ -211,8 +211,8 @@ static int op_connect(sqlite3 *db, void *data, int count, const char *const *arg
 		names_free(table->names);
 		sbt_codec_free(table->codec);
 		free(table);
-		*ret_error = sqlite3_mprintf("no ops here: %s", strerror(-r));
-		return SQLITE_ERROR;
+		*ret_error = r == -ENOMEM ? NULL : sqlite3_mprintf("no ops here: %s", strerror(-r));
+		return r == -ENOMEM ? SQLITE_NOMEM : SQLITE_ERROR;
 	}
 	*ret = &table->base;
 	return SQLITE_OK;
@@ -329,16 +329,17 @@ static int decode(struct cursor *cursor, sqlite3_stmt *row)
 	struct op_table *table = (struct op_table *)cursor->base.pVtab;
 	const void *data = sqlite3_column_blob(row, 6);
 	struct sbt_info info;
+	int r;
 
 	if (!data) {
 		cursor->count = 0; /* damaged, and counted */
 		return SQLITE_OK;
 	}
-	if (sbt_decode(table->codec, data, (size_t)sqlite3_column_bytes(row, 6), cursor->columns,
-		       cursor->op, &info) < 0 ||
-	    info.count != cursor->count)
-		return damaged(table, cursor);
-	return SQLITE_OK;
+	r = sbt_decode(table->codec, data, (size_t)sqlite3_column_bytes(row, 6), cursor->columns,
+		       cursor->op, &info);
+	if (r == -ENOMEM)
+		return SQLITE_NOMEM;
+	return r < 0 || info.count != cursor->count ? damaged(table, cursor) : SQLITE_OK;
 }
 
 /* Without columns of its own a chunk's ops are all alike. */
@@ -408,8 +409,10 @@ static int op_filter(sqlite3_vtab_cursor *base, int needs, const char *sql, int 
 
 	if (r != SQLITE_OK)
 		return r;
-	for (int i = 0; i < count; i++)
-		sqlite3_bind_value(cursor->chunks, i + 1, value[i]);
+	for (int i = 0; r == SQLITE_OK && i < count; i++)
+		r = sqlite3_bind_value(cursor->chunks, i + 1, value[i]);
+	if (r != SQLITE_OK)
+		return r;
 	cursor->columns = (uint32_t)needs;
 	cursor->end = false;
 	return next_chunk(cursor);

@@ -1,4 +1,5 @@
-/* Sql: SQLite with errno errors. Keeps nothing. */
+/* Sql: SQLite with errno errors. Keeps only, for each thread, which statement lacks a text for lack
+ * of memory: it does not run. */
 #include "core/store/sql.h"
 
 #include <errno.h>
@@ -6,6 +7,8 @@
 
 #include "core/base/array.h"
 #include "core/base/utf8.h"
+
+static _Thread_local const sqlite3_stmt *unbound;
 
 static const struct {
 	int code, error;
@@ -111,23 +114,35 @@ void sql_bind_array(sqlite3_stmt *stmt, const int64_t *value, int count)
 void sql_bind_text(sqlite3_stmt *stmt, int number, const char *text)
 {
 	size_t size = text ? strlen(text) : 0;
-	char *clean;
+	char *clean = NULL;
+	int code = SQLITE_NOMEM;
 
-	if (!text || utf8_valid(text, size)) {
-		sqlite3_bind_text(stmt, number, text, (int)size, SQLITE_TRANSIENT);
-		return;
-	}
-	clean = sqlite3_malloc64(3 * size + 1);
-	if (clean)
+	if (!text || utf8_valid(text, size))
+		code = sqlite3_bind_text(stmt, number, text, (int)size, SQLITE_TRANSIENT);
+	else
+		clean = sqlite3_malloc64(3 * size + 1);
+	if (clean) {
 		size = utf8_clean(clean, text, size);
-	sqlite3_bind_text(stmt, number, clean, (int)size, sqlite3_free);
+		code = sqlite3_bind_text(stmt, number, clean, (int)size, sqlite3_free);
+	}
+	if (code == SQLITE_NOMEM) /* a statement need not have all of the parameters */
+		unbound = stmt;
+}
+
+/* After this, its texts can be bound again. */
+static int take_unbound(const sqlite3_stmt *stmt)
+{
+	if (unbound != stmt)
+		return 0;
+	unbound = NULL;
+	return -ENOMEM;
 }
 
 int sql_run(sqlite3_stmt *stmt)
 {
-	int r = 0;
+	int r = take_unbound(stmt);
 
-	if (sqlite3_step(stmt) != SQLITE_DONE)
+	if (r == 0 && sqlite3_step(stmt) != SQLITE_DONE)
 		r = sql_error(sqlite3_db_handle(stmt));
 	sqlite3_reset(stmt);
 	sqlite3_clear_bindings(stmt);
@@ -136,7 +151,7 @@ int sql_run(sqlite3_stmt *stmt)
 
 int sql_integer(sqlite3_stmt *stmt, int64_t *ret)
 {
-	int code = sqlite3_step(stmt), r = 0;
+	int r = take_unbound(stmt), code = r < 0 ? SQLITE_DONE : sqlite3_step(stmt);
 	int64_t value = 0;
 
 	if (code == SQLITE_ROW)

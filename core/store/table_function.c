@@ -106,9 +106,9 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *text,
 	cursor->at = cursor->count = 0;
 	if (r != SQLITE_OK)
 		return r;
-	for (int i = 0; i < function->argument_count; i++)
-		sqlite3_bind_value(select, i + 1, value[i]);
-	return function->fill(cursor, select, value);
+	for (int i = 0; r == SQLITE_OK && i < function->argument_count; i++)
+		r = sqlite3_bind_value(select, i + 1, value[i]);
+	return r != SQLITE_OK ? r : function->fill(cursor, select, value);
 }
 
 static int table_next(sqlite3_vtab_cursor *base)

@@ -27,29 +27,33 @@ int file_facts_make(sqlite3 *db)
 	return sql_exec(db, "CREATE TABLE recording(key TEXT PRIMARY KEY, value) WITHOUT ROWID");
 }
 
-/* A number from the table, or `otherwise` if it has no valid one. */
-static int64_t get_number(sqlite3 *db, const char *key, int64_t otherwise)
+/* A number from the table; *ret stays if it has no valid one. */
+static int get_number(sqlite3 *db, const char *key, int64_t *ret)
 {
 	_cleanup_(sqlite3_finalizep) sqlite3_stmt *stmt = NULL;
-	int64_t value;
+	int64_t value = TIME_MAX;
+	int r = sql_prepare(db,
+			    "SELECT coalesce((SELECT value FROM recording WHERE key = ?1"
+			    " AND typeof(value) = 'integer'), ?2)",
+			    &stmt);
 
-	if (sql_prepare(db,
-			"SELECT value FROM recording WHERE key = ? AND typeof(value) = 'integer'",
-			&stmt) < 0)
-		return otherwise;
+	if (r < 0)
+		return r;
 	sql_bind_text(stmt, 1, key);
-	if (sqlite3_step(stmt) != SQLITE_ROW)
-		return otherwise;
-	value = sqlite3_column_int64(stmt, 0);
-	return value > -TIME_MAX && value < TIME_MAX ? value : otherwise;
+	sqlite3_bind_int64(stmt, 2, value);
+	r = sql_integer(stmt, &value);
+	if (r == 0 && value > -TIME_MAX && value < TIME_MAX)
+		*ret = value;
+	return r;
 }
 
-static int64_t ask(sqlite3 *db, const char *sql)
+static int ask(sqlite3 *db, const char *sql, int64_t *ret)
 {
 	int64_t value = 0;
+	int r = sql_query_integer(db, sql, &value);
 
-	sql_query_integer(db, sql, &value);
-	return value > 0 && value < TIME_MAX ? value : 0;
+	*ret = value > 0 && value < TIME_MAX ? value : 0;
+	return r;
 }
 
 /* 1: found; 0: no boot is stored. */
@@ -81,18 +85,25 @@ static int write_boot(sqlite3 *db, struct file_facts *facts)
 	return schema_write_boot(db, &config, &facts->boot);
 }
 
-static void find_times(sqlite3 *db, enum sbt_state state, struct file_facts *facts)
+static int find_times(sqlite3 *db, enum sbt_state state, struct file_facts *facts)
 {
-	int64_t last = ask(db, "SELECT max(last_ns) FROM file_block");
-	int64_t until = get_number(db, "until_ns", last);
+	int64_t last = 0, until, told;
+	int r = ask(db, "SELECT max(last_ns) FROM file_block", &last);
 
+	until = last;
+	if (r == 0)
+		r = get_number(db, "until_ns", &until);
 	/* A recording without its end may announce an end before the data reached it. */
 	if (state != SBT_WHOLE && last > until)
 		until = last;
-	facts->now_ns = until > 0 ? (uint64_t)until : 1;
-	facts->told_ns = (uint64_t)get_number(db, "told_ns", (int64_t)facts->now_ns);
-	facts->wall_offset_ns =
-		get_number(db, "wall_offset_ns", ask(db, "SELECT max(wall_offset_ns) FROM boot"));
+	told = until > 0 ? until : 1;
+	facts->now_ns = (uint64_t)told;
+	if (r == 0)
+		r = get_number(db, "told_ns", &told);
+	facts->told_ns = (uint64_t)told;
+	if (r == 0)
+		r = ask(db, "SELECT max(wall_offset_ns) FROM boot", &facts->wall_offset_ns);
+	return r < 0 ? r : get_number(db, "wall_offset_ns", &facts->wall_offset_ns);
 }
 
 int file_facts_read(sqlite3 *db, enum sbt_state state, struct file_facts *ret)
@@ -102,25 +113,29 @@ int file_facts_read(sqlite3 *db, enum sbt_state state, struct file_facts *ret)
 
 	if (r == 0)
 		r = write_boot(db, &facts);
+	if (r >= 0)
+		r = find_times(db, state, &facts);
 	if (r < 0)
 		return r;
-	find_times(db, state, &facts);
 	*ret = facts;
 	return 0;
 }
 
 static int write_loss(sqlite3 *db, const struct file_facts *facts)
 {
-	int64_t since = get_number(db, "since_ns", 0);
-	const struct core_loss loss = {
-		.start_ns = since > 0 ? (uint64_t)since : 0,
+	struct core_loss loss = {
 		.end_ns = facts->now_ns,
 		.reason = LOSS_CUT_OFF,
 		.count = 1,
 	};
 	_cleanup_(tables_freep) struct tables *tables = NULL;
-	int r = tables_new(db, facts->boot, &tables);
+	int64_t since = 0;
+	int r = get_number(db, "since_ns", &since);
 
+	if (r < 0)
+		return r;
+	loss.start_ns = since > 0 ? (uint64_t)since : 0;
+	r = tables_new(db, facts->boot, &tables);
 	return r < 0 ? r : tables_write(tables, CORE_ROW_LOSS, &loss);
 }
 

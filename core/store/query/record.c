@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/text.h"
 #include "core/base/time.h"
 #include "core/base/utf8.h"
 #include "core/limits.h"
@@ -114,13 +115,13 @@ static int make_pids(struct record *record)
 
 	if (request->n_pid == 0)
 		return 0;
-	stream = open_memstream(&record->pids, &size);
+	stream = text_open(&record->pids, &size);
 	if (!stream)
 		return -ENOMEM;
 	for (size_t i = 0; i < request->n_pid; i++)
 		fprintf(stream, "%c%" PRIu32, i ? ',' : '[', request->pid[i]);
 	fputc(']', stream);
-	return fclose(stream) == 0 ? 0 : -ENOMEM;
+	return text_close(stream);
 }
 
 static int check(struct record *record)
