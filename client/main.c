@@ -77,5 +77,5 @@ int main(int argc, char **argv)
 	status = run(command, &options, argc - first, argv + first);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return complain("Cannot write the output: %s", strerror(errno));
-	return status;
+	return complain_is_short() ? EXIT_FAILED : status;
 }

@@ -2,6 +2,7 @@
 #include "client/base/complain.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,10 @@
 #include "core/base/cleanup.h"
 #include "core/base/utf8.h"
 
+static const char no_memory[] = "Not enough memory";
+
 static _Thread_local char *into;
+static atomic_bool memory_failed;
 
 void complain_into(char text[COMPLAINT_BYTES])
 {
@@ -21,6 +25,9 @@ int complain(const char *format, ...)
 	_cleanup_(freep) char *text = NULL, *clean = NULL;
 	va_list ap;
 
+	/* What follows from that says nothing new. */
+	if (!into && complain_is_short())
+		return EXIT_FAILED;
 	va_start(ap, format);
 	if (vasprintf(&text, format, ap) < 0)
 		text = NULL;
@@ -29,9 +36,25 @@ int complain(const char *format, ...)
 		clean = malloc(3 * strlen(text) + 1);
 	if (clean)
 		utf8_visible(clean, text, strlen(text));
+	if (!clean)
+		return complain_memory();
 	if (into)
-		snprintf(into, COMPLAINT_BYTES, "%s", clean ? clean : "Not enough memory");
+		snprintf(into, COMPLAINT_BYTES, "%s", clean);
 	else
-		fprintf(stderr, "tsctl: %s\n", clean ? clean : "Not enough memory");
+		fprintf(stderr, "tsctl: %s\n", clean);
 	return EXIT_FAILED;
+}
+
+int complain_memory(void)
+{
+	if (into)
+		snprintf(into, COMPLAINT_BYTES, "%s", no_memory);
+	else if (!atomic_exchange(&memory_failed, true))
+		fprintf(stderr, "tsctl: %s\n", no_memory);
+	return EXIT_FAILED;
+}
+
+bool complain_is_short(void)
+{
+	return atomic_load(&memory_failed);
 }

@@ -130,7 +130,7 @@ static int take_block(void *data, const Tracesmith__V1__Row *row)
 }
 
 /* Without the blocks there is no interval; so too if dividing the recording would take too long. */
-static void ask_blocks(struct link *link, struct asker *asker)
+static int ask_blocks(struct link *link, struct asker *asker)
 {
 	int r = 0;
 
@@ -138,6 +138,9 @@ static void ask_blocks(struct link *link, struct asker *asker)
 		asker->section = blocks[i].section;
 		r = rows_query(link, blocks[i].query, ROWS_MAX, take_block, asker);
 	}
+	if (r == -ENOMEM)
+		complain_memory();
+	return r < 0 && r != -E2BIG ? r : 0;
 }
 
 int diff_ask(const struct options *options, struct diff *diff, int side, uint32_t run, bool inside)
@@ -151,7 +154,7 @@ int diff_ask(const struct options *options, struct diff *diff, int side, uint32_
 		r = ask(link, &asker, sections[i].query);
 	}
 	if (r == 0 && inside)
-		ask_blocks(link, &asker);
+		r = ask_blocks(link, &asker);
 	free(asker.bucket);
 	return r;
 }

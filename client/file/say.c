@@ -55,5 +55,8 @@ void say_remark(void *data, const struct file_remark *remark)
 	if (remark->others > 0)
 		snprintf(others, sizeof(others), "%" PRIu64, remark->others);
 	text = sentence_fill(sentences[remark->reason], argument, ARRAY_SIZE(argument));
-	complain("%s", text ? text : sentences[FILE_NO_MEMORY]);
+	if (text)
+		complain("%s", text);
+	else
+		complain_memory();
 }

@@ -33,6 +33,7 @@ struct file_server {
 	pthread_t thread;
 	bool started;
 	bool rests; /* since nothing was asked */
+	bool ended; /* the last answer has its end */
 	atomic_bool stopped;
 };
 
@@ -57,7 +58,13 @@ static int on_send(void *data, const Tracesmith__V1__Reply *reply)
 	size_t size;
 	int r = ts_frame_pack(&reply->base, TS_FRAME_REPLY_MAX, &bytes, &size);
 
-	return r < 0 ? r : send_all(server->fd, bytes, size);
+	if (r == 0)
+		r = send_all(server->fd, bytes, size);
+	if (r == 0 && reply->body_case != TRACESMITH__V1__REPLY__BODY_COLUMNS &&
+	    reply->body_case != TRACESMITH__V1__REPLY__BODY_ROWS &&
+	    reply->body_case != TRACESMITH__V1__REPLY__BODY_CHUNK)
+		server->ended = true;
+	return r;
 }
 
 static bool on_cancelled(void *data)
@@ -206,7 +213,9 @@ static void *serve(void *data)
 	struct file_server *server = data;
 	Tracesmith__V1__Request *request;
 
-	while (receive(server, &request) > 0) {
+	/* Whoever waits for the rest of an answer is told that none comes. */
+	for (server->ended = true; server->ended && receive(server, &request) > 0;) {
+		server->ended = false;
 		answer(server, request);
 		server->rests = false;
 		tracesmith__v1__request__free_unpacked(request, NULL);
@@ -255,7 +264,7 @@ static int server_new(const char *path, struct file_server **ret)
 		server->path = strdup(path);
 	}
 	if (!server || !server->path) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	config.data = server->path;

@@ -57,7 +57,7 @@ static void export_done(struct fleet_export *x)
 
 static int no_memory(void)
 {
-	complain("Not enough memory");
+	complain_memory();
 	return -ENOMEM;
 }
 
@@ -393,7 +393,7 @@ int fleet_export(const struct options *options)
 	int r;
 
 	if (!x)
-		return complain("Not enough memory");
+		return complain_memory();
 	if (check(options) < 0)
 		return EXIT_USAGE;
 	r = asked_set(&x->asked, options, WINDOW_NS, SLACK_S, LIMIT_QUERY_ROWS + 1);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 static void put_text(FILE *out, const char *text)
 {
 	fputc('\'', out);
@@ -29,7 +31,7 @@ char *fill_in(const char *statement, const struct fill *fills)
 	const struct fill *fill;
 	char *text = NULL;
 	size_t size = 0, length;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = text_open(&text, &size);
 
 	if (!out)
 		return NULL;
@@ -46,7 +48,7 @@ char *fill_in(const char *statement, const struct fill *fills)
 			fputs(fill->value, out);
 		at += length;
 	}
-	if (fclose(out) == 0)
+	if (text_close(out) == 0)
 		return text;
 	free(text);
 	return NULL;

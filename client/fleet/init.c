@@ -65,7 +65,7 @@ static int apply(struct server *server, const struct state *state,
 	for (unsigned i = state->version; r == 0 && source_steps[i].name; i++) {
 		r = schema_statements(&source_steps[i], target, run, server);
 		if (r == -ENOMEM)
-			complain("Not enough memory");
+			complain_memory();
 		if (r == 0)
 			r = note_step(server, i + 1, target->cluster);
 		if (r == 0)

@@ -105,7 +105,7 @@ static int read_url(struct place *place, const struct curl_library *curl, const 
 		r = set_names(place, curl, url);
 	curl->url_cleanup(url);
 	if (r == -ENOMEM)
-		complain("Not enough memory");
+		complain_memory();
 	return r;
 }
 

@@ -11,6 +11,7 @@
 #include "client/fleet/state.h"
 #include "core/base/array.h"
 #include "core/base/distance.h"
+#include "core/base/text.h"
 #include "core/limits.h"
 
 #define LIMIT_DEFAULT 1000
@@ -64,7 +65,7 @@ static int ask(struct server *server, const struct source *source, const struct 
 	asked_fills(asked, fills);
 	statement = fill_in(source_statement(source), fills);
 	if (!statement) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	if (server->number >= STATE_MODERN)
@@ -78,7 +79,7 @@ static int list(const struct options *options)
 	_cleanup_(freep) char *text = NULL;
 	size_t size = 0, length;
 	struct head head;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = text_open(&text, &size);
 
 	if (!out)
 		return -ENOMEM;
@@ -92,7 +93,7 @@ static int list(const struct options *options)
 		head_write_columns(&head, out);
 		fputc('\n', out);
 	}
-	if (fclose(out) != 0)
+	if (text_close(out) < 0)
 		return -ENOMEM;
 	return rows_write(text, options, "list", NULL, UINT64_MAX);
 }
@@ -115,7 +116,7 @@ int fleet_query(const struct options *options, const char *name)
 		limit = LIMIT_QUERY_ROWS;
 	r = asked_set(&asked, options, head.window_ns, 0, limit + 1);
 	if (r < 0)
-		return r == -EINVAL ? EXIT_USAGE : complain("Not enough memory");
+		return r == -EINVAL ? EXIT_USAGE : complain_memory();
 	r = state_open(options, &server);
 	if (r < 0)
 		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;

@@ -19,7 +19,7 @@
 
 static int no_memory(void)
 {
-	complain("Not enough memory");
+	complain_memory();
 	return -ENOMEM;
 }
 

@@ -88,7 +88,7 @@ int fleet_request(const struct options *options)
 		return EXIT_USAGE;
 	r = asked_set(&asked, options, 0, 0, LIMIT_QUERY_ROWS);
 	if (r < 0)
-		return r == -EINVAL ? EXIT_USAGE : complain("Not enough memory");
+		return r == -EINVAL ? EXIT_USAGE : complain_memory();
 	r = state_open(options, &server);
 	if (r < 0)
 		return r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;

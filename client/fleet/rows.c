@@ -112,7 +112,7 @@ int rows_write(char *text, const struct options *options, const char *name, cons
 	int r;
 
 	if (!rows) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	rows->head = head;

@@ -10,6 +10,7 @@
 
 #include "client/fleet/fill.h"
 #include "core/base/cleanup.h"
+#include "core/base/text.h"
 #include "core/base/vector.h"
 
 #define PLAIN_ENGINE	"ENGINE = ReplacingMergeTree("
@@ -234,7 +235,7 @@ static int statement(struct reader *reader, const struct schema_target *target,
 {
 	_cleanup_(freep) char *text = NULL;
 	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = text_open(&text, &size);
 	int r = out ? 0 : -ENOMEM;
 
 	if (!out)
@@ -242,7 +243,7 @@ static int statement(struct reader *reader, const struct schema_target *target,
 	do {
 		r = put_line(out, reader, target);
 	} while (r == 0 && !reader->ends && next_line(reader));
-	if (fclose(out) != 0)
+	if (text_close(out) < 0)
 		r = -ENOMEM;
 	if (r == 0)
 		r = each(data, text);

@@ -156,7 +156,7 @@ int server_ask(struct server *server, const char *statement)
 	if (r == 0)
 		r = perform(server, url, headers, statement);
 	else
-		complain("Not enough memory");
+		complain_memory();
 	server->curl->slist_free_all(headers);
 	return r;
 }

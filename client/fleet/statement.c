@@ -19,7 +19,7 @@ int statement_ask(struct server *server, const char *query, const struct fill *f
 	int r;
 
 	if (!statement) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	r = server_ask(server, statement);

@@ -58,7 +58,9 @@ static int take(void *data, const Tracesmith__V1__Reply *reply)
 {
 	int r = put(data, reply);
 
-	if (r < 0 && r != -EINVAL)
+	if (r == -ENOMEM)
+		complain_memory();
+	else if (r < 0 && r != -EINVAL)
 		complain("Cannot interpret the daemon's answer: %s", strerror(-r));
 	return r;
 }

@@ -97,9 +97,12 @@ static int said(const struct link *link, int r)
 {
 	if (r == -EAGAIN && link->socket)
 		say_given_up(link);
+	else if (r == -ENOMEM || (r == -ECONNRESET && link->file))
+		complain_memory();
 	else if (r < 0)
 		complain("%s", link->connection.message);
-	return r;
+	/* Not what means something else to the caller. */
+	return r == 0 || r == 1 || r == -EAGAIN || r == -ENOMEM ? r : -EREMOTEIO;
 }
 
 int link_send(struct link *link, const ProtobufCMessage *body)
@@ -117,6 +120,8 @@ static int explain_error(const Tracesmith__V1__Error *error)
 		return -EINVAL;
 	case TRACESMITH__V1__ERROR__CODE__NOT_FOUND:
 		return -ENOENT;
+	case TRACESMITH__V1__ERROR__CODE__LIMIT:
+		return -E2BIG;
 	default:
 		return -EREMOTEIO;
 	}
@@ -130,7 +135,7 @@ int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret)
 	if (r < 0)
 		return r;
 	if (wording_apply(reply, link->file) < 0) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	*ret = TAKE(reply);
@@ -179,8 +184,10 @@ int link_poll(struct link *link, Tracesmith__V1__Reply **ret)
 
 	if (r != 1)
 		return r;
-	if (wording_apply(reply, false) < 0)
+	if (wording_apply(reply, false) < 0) {
+		complain_memory();
 		return -ENOMEM;
+	}
 	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
 		return explain_error(reply->error);
 	*ret = TAKE(reply);
@@ -213,18 +220,23 @@ int link_answer(struct link *link, const ProtobufCMessage *body, struct tracesmi
 {
 	_cleanup_(answer_freep) struct tracesmith_answer *answer = answer_new();
 	Tracesmith__V1__Reply *reply;
-	int r = answer ? link_send(link, body) : -ENOMEM;
+	int r = link_send(link, body);
 
+	if (r < 0)
+		return r;
+	r = answer ? 0 : -ENOMEM;
 	while (r == 0) {
 		r = link_next(link, &reply);
 		if (r < 0)
 			return r;
 		r = answer_take(answer, reply);
 	}
-	if (r < 0) {
+	if (r == -ENOMEM)
+		complain_memory();
+	else if (r < 0)
 		complain("Cannot interpret the daemon's answer: %s", strerror(-r));
+	if (r < 0)
 		return r;
-	}
 	*ret = TAKE(answer);
 	return 0;
 }
@@ -238,7 +250,7 @@ static int greet(struct link *link)
 	if (r != 1)
 		return r;
 	if (wording_apply(refused, link->file) < 0) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	return explain_error(refused->error);
@@ -283,7 +295,7 @@ int link_open(const struct options *options, struct link **ret)
 	int fd, r;
 
 	if (!link) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	link->files = options->files;

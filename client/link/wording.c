@@ -10,6 +10,7 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/sentence.h"
+#include "core/base/text.h"
 #include "core/store/query/table.h"
 
 #define REASON(name) TRACESMITH__V1__REMARK__REASON__##name
@@ -153,7 +154,7 @@ char *wording_options(const char *fields)
 {
 	char *text = NULL;
 	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = text_open(&text, &size);
 
 	if (!out)
 		return NULL;
@@ -162,7 +163,7 @@ char *wording_options(const char *fields)
 			fputs("--", out);
 		fputc(*at == '_' ? '-' : *at, out);
 	}
-	if (fclose(out) == 0)
+	if (text_close(out) == 0)
 		return text;
 	free(text);
 	return NULL;
@@ -237,11 +238,11 @@ static int replace(char **text, Tracesmith__V1__Remark *const *remark, size_t co
 
 	if (!count)
 		return 0;
-	out = open_memstream(&said, &size);
+	out = text_open(&said, &size);
 	if (!out)
 		return -ENOMEM;
 	r = put(out, remark, count, recording);
-	if (fclose(out) != 0 || r < 0)
+	if (text_close(out) < 0 || r < 0)
 		return -ENOMEM;
 	if (*text != protobuf_c_empty_string)
 		free(*text);

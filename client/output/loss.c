@@ -5,10 +5,8 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/cleanup.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
 
@@ -16,13 +14,15 @@
 
 static void write_visible(FILE *out, const char *text)
 {
-	size_t size = strlen(text);
-	_cleanup_(freep) char *visible = malloc(3 * size + 1);
+	char visible[UTF8_LENGTH_MAX];
+	uint32_t code;
 
-	if (!visible)
-		return;
-	utf8_visible(visible, text, size);
-	fputs(visible, out);
+	for (size_t size = strlen(text), read; size > 0; text += read, size -= read) {
+		read = utf8_read(text, size, &code);
+		if (utf8_is_control(code))
+			code = UTF8_REPLACEMENT;
+		fwrite(visible, 1, utf8_write(visible, code), out);
+	}
 }
 
 static void write_loss(FILE *out, const Tracesmith__V1__Loss *loss)

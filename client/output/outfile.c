@@ -108,7 +108,7 @@ int outfile_open(const char *path, struct outfile **ret)
 	int r;
 
 	if (!file)
-		return -ENOMEM;
+		return complain_memory(), -ENOMEM;
 	file->fd = -1;
 	if (strcmp(path, "-") == 0) {
 		r = open_direct(file, fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));

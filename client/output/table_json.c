@@ -12,6 +12,7 @@
 #include "client/output/table.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/model/frame.h"
 
@@ -136,11 +137,11 @@ static int write_missing(FILE *out, const Tracesmith__V1__Done *done)
 
 	if (!done->n_loss)
 		return 0;
-	file = open_memstream(&line, &size);
+	file = text_open(&line, &size);
 	if (!file)
 		return -ENOMEM;
 	loss_write_line(file, done);
-	if (fclose(file) != 0)
+	if (text_close(file) < 0)
 		return -ENOMEM;
 	fputs(",\"missing\":", out);
 	json_string(out, line);

@@ -10,6 +10,7 @@
 #include "client/output/table.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/text.h"
 #include "core/base/units.h"
 #include "core/base/utf8.h"
 #include "proto/event.h"
@@ -147,20 +148,25 @@ static void write_end(FILE *file, const Tracesmith__V1__Stack *stack)
 }
 
 /* With the line of native code, which the text of the frame does not have. */
-static void write_frame(FILE *file, const Tracesmith__V1__Stack *stack, size_t i)
+static int write_frame(FILE *file, const Tracesmith__V1__Stack *stack, size_t i)
 {
 	const Tracesmith__V1__Frame *detail = i < stack->n_detail ? stack->detail[i] : NULL;
 	_cleanup_(freep) char *frame = visible(stack->frame[i]);
 	_cleanup_(freep) char *source = NULL;
 	const char *base;
 
-	fprintf(file, "      %s", frame ? frame : "?");
+	if (!frame)
+		return -ENOMEM;
+	fprintf(file, "      %s", frame);
 	if (detail && detail->kind == TRACESMITH__V1__FRAME__KIND__NATIVE && detail->line) {
 		base = strrchr(detail->file, '/');
 		source = visible(base ? base + 1 : detail->file);
-		fprintf(file, " (%s:%" PRIu32 ")", source ? source : "?", detail->line);
+		if (!source)
+			return -ENOMEM;
+		fprintf(file, " (%s:%" PRIu32 ")", source, detail->line);
 	}
 	fputc('\n', file);
+	return 0;
 }
 
 /* Without what started the user's code. */
@@ -179,16 +185,17 @@ static int format_stack(const struct table *table, const Tracesmith__V1__Stack *
 {
 	size_t size = 0, shown = frames_shown(table, stack);
 	_cleanup_(freep) char *out = NULL;
-	FILE *file = open_memstream(&out, &size);
+	FILE *file = text_open(&out, &size);
+	int r = 0;
 
 	if (!file)
 		return -ENOMEM;
-	for (size_t i = 0; i < shown; i++)
-		write_frame(file, stack, i);
+	for (size_t i = 0; r == 0 && i < shown; i++)
+		r = write_frame(file, stack, i);
 	if (shown < stack->n_frame)
 		fprintf(file, "      and %zu more\n", stack->n_frame - shown);
 	write_end(file, stack);
-	if (fclose(file) != 0)
+	if (text_close(file) < 0 || r < 0)
 		return -ENOMEM;
 	free(*ret);
 	*ret = TAKE(out);
@@ -411,21 +418,25 @@ static int write_row(struct table *table, const Tracesmith__V1__Row *row)
 	return 0;
 }
 
-static void write_note(const struct table *table, const char *note)
+static int write_note(const struct table *table, const char *note)
 {
 	_cleanup_(freep) char *text = note && note[0] ? visible(note) : NULL;
 
+	if (note && note[0] && !text)
+		return -ENOMEM;
 	if (!table->rows)
 		fprintf(table->out, text ? "no rows: %s\n" : "no rows\n", text);
 	else if (text)
 		fprintf(table->out, "\nnote: %s\n", text);
+	return 0;
 }
 
 static int end(struct table *table, const Tracesmith__V1__Done *done)
 {
 	if (table->rows && !table->text->measured)
 		measure(table);
-	write_note(table, done->note);
+	if (write_note(table, done->note) < 0)
+		return -ENOMEM;
 	if (done->n_loss || !table->whole)
 		table_losses(table->out, done);
 	return 0;

@@ -45,7 +45,7 @@ static int take_process(void *data, const Tracesmith__V1__Row *row)
 	if (row->n_value != 3)
 		return 0;
 	if (VECTOR_ROOM(list->item, list->room, list->count + 1) < 0) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	list->item[list->count++] = (struct record_process){

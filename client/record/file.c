@@ -118,7 +118,7 @@ int record_file_open(const char *path, struct record_file **ret)
 	int r;
 
 	if (!file)
-		return -ENOMEM;
+		return complain_memory(), -ENOMEM;
 	file->path = path;
 	file->fd = -1;
 	r = strcmp(path, "-") == 0 ? 0 : target_find(path, &file->target, &there);
@@ -192,14 +192,17 @@ int record_file_facts(struct record_file *file, const struct record_fact *fact, 
 	return r < 0 ? fail(file, r) : end_rows(file);
 }
 
-int record_file_loss(struct record_file *file, int64_t boot, uint64_t start_ns, uint64_t end_ns,
-		     uint64_t count)
+int record_file_loss(struct record_file *file, int64_t boot, const struct core_loss *loss)
 {
 	static const char *const columns[] = { "boot",	   "second", "process", "reason",
 					       "start_ns", "end_ns", "count" };
-	const int64_t number[] = { boot,	start_ns / NS_PER_S, 0,
-				   LOSS_BEHIND, (int64_t)start_ns,   (int64_t)end_ns,
-				   count };
+	const int64_t number[] = { boot,
+				   (int64_t)(loss->start_ns / NS_PER_S),
+				   0,
+				   loss->reason,
+				   (int64_t)loss->start_ns,
+				   (int64_t)loss->end_ns,
+				   (int64_t)loss->count };
 	struct sbt_value value[ARRAY_SIZE(number)];
 	int r = sbt_rows_begin(file->rows, "loss", columns, ARRAY_SIZE(columns));
 

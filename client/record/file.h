@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/base/cleanup.h"
+#include "core/model/loss_row.h"
 #include "core/sbt/file.h"
 
 struct record_file;
@@ -22,9 +23,8 @@ struct record_fact {
 	int64_t number;
 };
 int record_file_facts(struct record_file *file, const struct record_fact *fact, size_t count);
-/* A loss by the recorder itself: LOSS_BEHIND. */
-int record_file_loss(struct record_file *file, int64_t boot, uint64_t start_ns, uint64_t end_ns,
-		     uint64_t count);
+/* A loss by the recorder itself, of the reason LOSS_BEHIND or LOSS_LIMIT. */
+int record_file_loss(struct record_file *file, int64_t boot, const struct core_loss *loss);
 /* Writes index and end; then everything is on disk. */
 int record_file_end(struct record_file *file);
 /* A file without its end stays truncated; if nothing was written, there is no new file. */

@@ -24,7 +24,7 @@ static int find_library(char ret[PATH_MAX])
 	_cleanup_(freep) char *path = beside_find(TS_INJECT_LIBRARY);
 
 	if (!path)
-		return complain("Not enough memory");
+		return complain_memory();
 	if (access(path, R_OK) < 0 || !realpath(path, ret))
 		return complain("Cannot find " TS_INJECT_LIBRARY
 				" beside tsctl or at '%s': install all of tracesmith",
@@ -110,7 +110,7 @@ static int set_environment(const struct options *options, const char *library, c
 	    set_number(TS_ENV_STACKS, options->stacks) < 0 ||
 	    set_number(TS_ENV_BUDGET, options->budget_ppm) < 0 ||
 	    set_number(TS_ENV_LIGHT, light) < 0) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	return 0;

@@ -47,7 +47,7 @@ int recording_open(const struct options *options, struct recording *ret)
 	tracesmith__v1__record_cursor__init(&ret->cursor);
 	ret->op = calloc(SBT_OPS_MAX, sizeof(*ret->op));
 	if (!ret->op || sbt_codec_new(&ret->codec) < 0) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	r = link_open(options, &link);
@@ -76,17 +76,19 @@ static int cut_chunk(struct recording *recording, const ProtobufCBinaryData *chu
 	int r = sbt_decode(recording->codec, chunk->data, chunk->len, SBT_ALL_COLUMNS,
 			   recording->op, &info);
 
-	if (r < 0) {
+	if (r == -ENOMEM)
+		complain_memory();
+	else if (r < 0)
 		complain("The answer is damaged: a chunk of operations cannot be read");
+	if (r < 0)
 		return r;
-	}
 	count = show_keep_window(recording->op, info.count, recording->since_ns,
 				 recording->until_ns ? recording->until_ns : UINT64_MAX);
 	if (count == 0)
 		return 0;
 	r = sbt_encode(recording->codec, recording->op, count, &data, &size);
 	if (r < 0) {
-		complain("Not enough memory");
+		complain_memory();
 		return r;
 	}
 	recording->ops += count;
@@ -278,7 +280,7 @@ int recording_ask(struct recording *recording, bool last)
 int recording_add_pid(struct recording *recording, uint32_t pid)
 {
 	if (VECTOR_ROOM(recording->pid, recording->pid_room, recording->pid_count + 1) < 0) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	recording->pid[recording->pid_count++] = pid;
@@ -302,11 +304,14 @@ int recording_begin(struct recording *recording, const struct options *options)
 
 int recording_end(struct recording *recording, bool complete)
 {
+	const struct core_loss behind = { .start_ns = recording->since_ns,
+					  .end_ns = recording_now(recording),
+					  .reason = LOSS_BEHIND,
+					  .count = recording->behind };
 	int r = start(recording);
 
 	if (r == 0 && recording->behind)
-		r = record_file_loss(recording->file, recording->boot, recording->since_ns,
-				     recording_now(recording), recording->behind);
+		r = record_file_loss(recording->file, recording->boot, &behind);
 	if (r == 0)
 		r = add_facts(recording, complete);
 	return r < 0 ? r : record_file_end(recording->file);

@@ -165,7 +165,7 @@ int gpu_compare(const struct options *options, const char *path)
 	side[1] = (struct check_side){ replayed.plan, no_function, NULL, IGNORED };
 	if (check_run(side, CHECK_ANY_DURATION, &check) < 0 || measure(&recorded, check, 0) < 0 ||
 	    measure(&replayed, check, 1) < 0)
-		return complain("Not enough memory");
+		return complain_memory();
 	show(options, (const struct measured[]){ recorded, replayed }, check);
 	return check->different > 0 ? EXIT_FAILED : EXIT_DONE;
 }

@@ -43,7 +43,7 @@ int gpu_driver_open(struct gpu_driver **ret)
 	int result;
 
 	if (!driver) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	driver->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);

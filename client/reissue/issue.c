@@ -255,7 +255,7 @@ int gpu_issue_ways(struct gpu_world *world)
 
 	world->way = calloc(UINT16_MAX + 1, sizeof(*world->way));
 	if (!world->way) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < plan->call_count; i++)

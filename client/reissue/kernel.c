@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 #define NAME_BYTES_MAX 1000
 
 /* The first line tells the tests' simulated GPU what these kernels are. */
@@ -142,7 +144,7 @@ char *gpu_kernel_text(const char *const *symbol, size_t count)
 {
 	char *text = NULL;
 	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = text_open(&text, &size);
 
 	if (!out)
 		return NULL;
@@ -151,7 +153,7 @@ char *gpu_kernel_text(const char *const *symbol, size_t count)
 	fprintf(out, ".visible .entry %s%s", GPU_KERNEL_NAMELESS, kernel);
 	for (size_t i = 0; i < count; i++)
 		fprintf(out, ".visible .entry %s%s", symbol[i], kernel);
-	if (fclose(out) != 0) {
+	if (text_close(out) < 0) {
 		free(text);
 		return NULL;
 	}

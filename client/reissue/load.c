@@ -87,7 +87,7 @@ static int choose(struct gpu_world *world)
 		return r;
 	world->issued = calloc(plan->call_count + 1, sizeof(*world->issued));
 	if (!world->issued) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < plan->call_count; i++)
@@ -112,6 +112,6 @@ int gpu_world_load(const struct options *options, struct gpu_world *world)
 	if (r >= 0)
 		r = find_locked(world);
 	if (r == -ENOMEM)
-		complain("Not enough memory");
+		complain_memory();
 	return r < 0 ? r : choose(world);
 }

@@ -56,7 +56,7 @@ static int make_skip(const struct plan *plan, bool **ret)
 	*ret = calloc(plan->call_count + 1ul, sizeof(**ret));
 	if (*ret)
 		return 0;
-	complain("Not enough memory");
+	complain_memory();
 	return -ENOMEM;
 }
 
@@ -111,7 +111,7 @@ int gpu_part_cut(struct trace *trace, struct plan **plan, const bool *skip)
 	int r;
 
 	if (!keep) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < whole->call_count; i++) {

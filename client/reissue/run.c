@@ -164,7 +164,7 @@ int gpu_run(struct gpu_world *world)
 		deal(world, runner, call);
 		r = start_all(world, runner);
 	} else {
-		complain("Not enough memory");
+		complain_memory();
 	}
 	free(runner);
 	free(call);

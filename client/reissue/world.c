@@ -161,7 +161,7 @@ static int prepare_kernels(struct gpu_world *world)
 
 	world->launch = calloc(plan->work_count + 1ul, sizeof(*world->launch));
 	if (!world->launch) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; r == 0 && i < plan->work_count; i++) {
@@ -265,7 +265,7 @@ static int make_streams(struct gpu_world *world)
 	}
 	map_clear(&kind);
 	if (r >= 0 && !world->stream) {
-		complain("Not enough memory");
+		complain_memory();
 		r = -ENOMEM;
 	}
 	return r < 0 ? r : 0;
@@ -290,7 +290,7 @@ static int make_events(struct gpu_world *world)
 		if (result != 0)
 			return fail(world, "create an event", result);
 		if (map_put(&world->event, key, event) < 0)
-			return complain("Not enough memory"), -ENOMEM;
+			return complain_memory(), -ENOMEM;
 	}
 	return 0;
 }
@@ -308,7 +308,7 @@ static int make_text(struct gpu_world *world)
 	world->plain = calloc(1, world->scratch_bytes);
 	if (world->text && world->plain)
 		return 0;
-	complain("Not enough memory");
+	complain_memory();
 	return -ENOMEM;
 }
 

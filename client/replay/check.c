@@ -78,7 +78,7 @@ static int load(const struct options *options, const char *path, struct half *ha
 		return r;
 	r = name_functions(half, half->trace.meta);
 	if (r < 0)
-		complain("Not enough memory");
+		complain_memory();
 	return r;
 }
 
@@ -136,7 +136,7 @@ int replay_check(const struct options *options, int count, char **argument)
 	side[0] = (struct check_side){ a.plan, function_of, a.names, 0 };
 	side[1] = (struct check_side){ b.plan, function_of, b.names, 0 };
 	if (check_run(side, tolerance_ppm, &check) < 0)
-		return complain("Not enough memory");
+		return complain_memory();
 	if (check->compared == 0 && check->different == 0)
 		return complain("Nothing to compare: %s has no operations, record it with 'tsctl "
 				"record -o FILE.sbt -- PROGRAM'",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/output/json.h"
+#include "core/base/text.h"
 #include "core/base/utf8.h"
 
 static int name_write(const struct replay_names *names, struct replay_name *name, const char *text)
@@ -21,11 +22,11 @@ static int name_write(const struct replay_names *names, struct replay_name *name
 		name->size = (uint32_t)utf8_visible(name->text, text, size);
 		return 0;
 	}
-	out = open_memstream(&name->text, &size);
+	out = text_open(&name->text, &size);
 	if (!out)
 		return -1;
 	json_string(out, text);
-	if (fclose(out) != 0)
+	if (text_close(out) < 0)
 		return -1;
 	name->size = (uint32_t)size;
 	return 0;

@@ -190,7 +190,7 @@ static int explain(const struct play *play, int error)
 		complain("Too many operations overlap: narrow the window with --from and --to, or "
 			 "use --pid");
 	else if (error == -ENOMEM)
-		complain("Not enough memory");
+		complain_memory();
 	else if (play->trace.link && (error == -EPIPE || error == -EIO || error == -ENOSPC))
 		complain("Cannot write the output: %s", strerror(-error));
 	return error;
@@ -251,6 +251,8 @@ static int play_begin(struct play *play)
 
 static void play_done(struct play **play)
 {
+	if (!*play)
+		return;
 	replay_pace_end(&(*play)->pace);
 	if ((*play)->view.free)
 		(*play)->view.free((*play)->view.view);
@@ -266,7 +268,7 @@ static int play_run(const struct options *options, const regex_t *kernel)
 	int r;
 
 	if (!play)
-		return complain("Not enough memory");
+		return complain_memory();
 	play->options = options;
 	play->names.wanted = kernel;
 	if (trace_open(options, &play->trace) < 0 ||
@@ -276,7 +278,7 @@ static int play_run(const struct options *options, const regex_t *kernel)
 		return EXIT_FAILED;
 	r = play_begin(play);
 	if (r < 0)
-		return r == -EINVAL ? EXIT_USAGE : complain("Not enough memory");
+		return r == -EINVAL ? EXIT_USAGE : complain_memory();
 	return play_to_the_end(play) < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 

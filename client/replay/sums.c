@@ -21,6 +21,7 @@ struct sums_writer {
 	int64_t boot;
 	struct op *state;
 	size_t states, room;
+	uint64_t limited; /* what the sums lack */
 	int error;
 };
 
@@ -111,9 +112,21 @@ static int recount_all(struct sums_writer *writer, const struct op *op, size_t c
 		if (r == 0)
 			r = recount_op(recount, &op[i]);
 	}
-	if (r == 0)
-		recount_end(recount);
-	return r < 0 ? r : writer->error;
+	if (r < 0)
+		return r;
+	recount_end(recount);
+	writer->limited = recount_limited(recount);
+	return writer->error;
+}
+
+/* Whenever it was: the recording's answers are of all its time. */
+static int write_loss(struct sums_writer *writer)
+{
+	const struct core_loss loss = { .end_ns = INT64_MAX,
+					.reason = LOSS_LIMIT,
+					.count = writer->limited };
+
+	return writer->limited ? record_file_loss(writer->file, writer->boot, &loss) : 0;
 }
 
 int replay_sums_write(struct record_file *file, int64_t boot, const struct op *op, size_t count,
@@ -129,6 +142,8 @@ int replay_sums_write(struct record_file *file, int64_t boot, const struct op *o
 	}
 	if (r == 0)
 		r = recount_all(&writer, op, count);
+	if (r == 0)
+		r = write_loss(&writer);
 	for (int i = 0; r == 0 && i < SUMS_COUNT; i++)
 		r = end_block(&writer, i);
 	if (r < 0)

@@ -31,7 +31,7 @@ static int parse_name(struct whatif_option *change, const char *pattern, const c
 	int r;
 
 	if (!name)
-		return complain("Not enough memory"), -ENOMEM;
+		return complain_memory(), -ENOMEM;
 	r = pattern_compile(pattern, change->what == WHAT_COPY ? REG_ICASE : 0, name, why);
 	if (r == 0) {
 		change->name = name;
@@ -322,7 +322,7 @@ int whatif_options_apply(struct whatif_options *changes, const struct options *o
 		struct whatif_match match = { choose, &choice };
 
 		if (!known)
-			return complain("Not enough memory"), -ENOMEM;
+			return complain_memory(), -ENOMEM;
 		change->changed = apply_one(change, options, &match, begin_ns, plan);
 		if (change->changed < 0) {
 			complain("Cannot apply '%s': %s", change->text,

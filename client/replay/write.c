@@ -26,6 +26,7 @@ struct replay_file {
 	const struct plan *plan;
 	const struct plan_times *times;
 	int fd;
+	bool unread; /* and that was said */
 	struct sbt_reader *reader;
 	struct record_file *file;
 	struct sbt_rows *rows;
@@ -45,9 +46,10 @@ static void replay_file_release(struct replay_file *file)
 	closep(&file->fd);
 }
 
-static int fail(const char *path, int error)
+static int fail(struct replay_file *file, int error)
 {
-	complain("Cannot read '%s': %s", path, strerror(-error));
+	complain("Cannot read '%s': %s", file->path, strerror(-error));
+	file->unread = true;
 	return error;
 }
 
@@ -77,10 +79,10 @@ static int open_source(struct replay_file *file)
 
 	file->fd = open(file->path, O_RDONLY | O_CLOEXEC);
 	if (file->fd < 0 || fstat(file->fd, &stat) < 0)
-		return fail(file->path, -errno);
+		return fail(file, -errno);
 	source.size = (uint64_t)stat.st_size;
 	r = sbt_reader_new(&source, &file->reader);
-	return r < 0 ? fail(file->path, r) : 0;
+	return r < 0 ? fail(file, r) : 0;
 }
 
 /* --- rows of the recording --- */
@@ -112,7 +114,7 @@ static int each_row(struct replay_file *file, const char *table, const void *dat
 	int r = sbt_view_new(data, size, &view);
 
 	if (r < 0)
-		return fail(file->path, r);
+		return fail(file, r);
 	if (strcmp(sbt_view_table(view), table) != 0)
 		return 0;
 	while (r == 0 && (row = sbt_view_next(view)))
@@ -234,7 +236,7 @@ static int copy_rows(struct replay_file *file, const void *data, size_t size)
 	int r = sbt_view_new(data, size, &view);
 
 	if (r < 0)
-		return fail(file->path, r);
+		return fail(file, r);
 	table = sbt_view_table(view);
 	if (strcmp(table, "rollup") == 0 || strcmp(table, "work") == 0 ||
 	    strcmp(table, "busy") == 0)
@@ -267,12 +269,12 @@ static int each_block(struct replay_file *file,
 			continue;
 		r = sbt_reader_get(file->reader, &block, &data);
 		if (r < 0)
-			return fail(file->path, r);
+			return fail(file, r);
 		r = call(file, data, block.size);
 		if (r < 0)
 			return r;
 	}
-	return r < 0 ? fail(file->path, r) : 0;
+	return r < 0 ? fail(file, r) : 0;
 }
 
 /* --- the emulation --- */
@@ -374,11 +376,12 @@ int replay_write(const struct options *options, const struct whatif_options *cha
 		return r;
 	file.has_device = calloc(plan->device_count + 1ul, 1);
 	if (!file.has_device || sbt_codec_new(&file.codec) < 0 || sbt_rows_new(&file.rows) < 0)
-		return complain("Not enough memory"), -ENOMEM;
+		return complain_memory(), -ENOMEM;
 	r = record_file_open(options->output, &file.file);
-	if (r == 0)
-		r = write_all(&file, options, changes);
-	if (r < 0 && record_file_error(file.file) == 0)
+	if (r < 0)
+		return r;
+	r = write_all(&file, options, changes);
+	if (r < 0 && !file.unread && record_file_error(file.file) == 0)
 		complain("Cannot write the result: %s", strerror(-r));
 	return r;
 }

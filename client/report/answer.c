@@ -8,6 +8,7 @@
 #include "client/base/complain.h"
 #include "client/output/loss.h"
 #include "client/output/table.h"
+#include "core/base/text.h"
 
 static const char *keep(struct report_answer *answer, const char *text)
 {
@@ -71,12 +72,12 @@ static int keep_end(struct report_answer *answer, const Tracesmith__V1__Done *do
 {
 	_cleanup_(freep) char *text = NULL;
 	size_t size = 0;
-	FILE *file = open_memstream(&text, &size);
+	FILE *file = text_open(&text, &size);
 
 	if (!file)
 		return -ENOMEM;
 	loss_write(file, done);
-	if (fclose(file) != 0)
+	if (text_close(file) < 0)
 		return -ENOMEM;
 	text[strcspn(text, "\n")] = '\0';
 	answer->loss = keep(answer, text);
@@ -110,7 +111,9 @@ int report_ask(struct link *link, const struct options *options, const char *que
 		r = keep_rows(ret, answer, &table);
 	if (r == 0)
 		r = keep_end(ret, answer_end(answer));
-	if (r < 0)
+	if (r == -ENOMEM)
+		complain_memory();
+	else if (r < 0)
 		complain("Cannot interpret the daemon's answer: %s", strerror(-r));
 	return r;
 }

@@ -16,6 +16,7 @@
 #include "client/report/report_text.h"
 #include "client/trace/meta_load.h"
 #include "core/base/array.h"
+#include "core/base/text.h"
 
 #define BLOCKS_SHOWN 8000
 
@@ -58,13 +59,13 @@ static int save(const struct options *options, const struct plot *plot,
 {
 	_cleanup_(freep) char *text = NULL;
 	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = text_open(&text, &size);
 	int r = -ENOMEM;
 
 	if (out)
 		r = plot->draw ? plot->draw(picture, out)
 			       : memory_map_draw(picture, map, BLOCKS_SHOWN, out);
-	if (out && fclose(out) != 0)
+	if (out && text_close(out) < 0)
 		r = -ENOMEM;
 	if (r > 0 && raster_is_wanted(options->output)) {
 		_cleanup_(freep) char *png = NULL;

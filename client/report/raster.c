@@ -10,6 +10,7 @@
 
 #include "client/base/complain.h"
 #include "core/base/cleanup.h"
+#include "core/base/text.h"
 
 #define LIBRARY	     "librsvg-2.so.2"
 #define PACKAGE	     "librsvg2-2"
@@ -88,7 +89,7 @@ static const char *value_of(const char *svg, const char *name, size_t length, si
 char *raster_plain(const char *svg, size_t *ret_size)
 {
 	char *text = NULL;
-	FILE *out = open_memstream(&text, ret_size);
+	FILE *out = text_open(&text, ret_size);
 	const char *at = svg, *next;
 
 	if (!out)
@@ -108,7 +109,7 @@ char *raster_plain(const char *svg, size_t *ret_size)
 		next += 4 + length + (next[4 + length] == ')');
 	}
 	fputs(at, out);
-	if (fclose(out) == 0)
+	if (text_close(out) == 0)
 		return text;
 	free(text);
 	return NULL;
@@ -149,15 +150,15 @@ int raster_png(const char *svg, char **ret, size_t *ret_size)
 	if (r < 0)
 		return r;
 	plain = raster_plain(svg, &size);
-	out = plain ? open_memstream(&text, ret_size) : NULL;
+	out = plain ? text_open(&text, ret_size) : NULL;
 	if (!out) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	drawn = box && sscanf(box, "viewBox=\"0 0 %lf %lf", &width, &height) == 2 && width >= 1 &&
 		height >= 1 && width * SCALE < SIDE_MAX && height * SCALE < SIDE_MAX &&
 		draw(plain, size, (int)(width * SCALE), (int)(height * SCALE), out);
-	if (fclose(out) != 0 || !drawn) {
+	if (text_close(out) < 0 || !drawn) {
 		complain("librsvg cannot draw the picture: give -o FILE.svg");
 		return -EIO;
 	}

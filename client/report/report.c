@@ -19,6 +19,7 @@
 #include "client/trace/meta_load.h"
 #include "client/trace/trace.h"
 #include "core/base/array.h"
+#include "core/base/text.h"
 #include "core/base/units.h"
 
 #define OPS_EMULATED 2000000 /* more take the emulator more than seconds */
@@ -104,7 +105,7 @@ static int draw(struct report *report)
 	r = meta_load_held(trace->link, trace->pid, trace->meta);
 	if (r < 0)
 		return r;
-	report->svg_file = open_memstream(&report->svg, &report->svg_size);
+	report->svg_file = text_open(&report->svg, &report->svg_size);
 	sink.data = report->svg_file;
 	r = report->svg_file ? export_new(&export_svg, trace->meta, &sink, &report->flame)
 			     : -ENOMEM;
@@ -113,7 +114,11 @@ static int draw(struct report *report)
 	r = trace_read(trace, take_ops, report, NULL);
 	if (r == 0)
 		r = export_end(report->flame);
-	return r == 0 && fflush(report->svg_file) != 0 ? -ENOMEM : r;
+	if (r == 0 && (fflush(report->svg_file) != 0 || ferror(report->svg_file)))
+		r = -ENOMEM;
+	if (r == -ENOMEM)
+		complain_memory();
+	return r;
 }
 
 /* Where nothing is launched often, there is nothing to gain. */
@@ -188,13 +193,13 @@ static int write_picture(struct report *report, const char *title, draw_fn *writ
 {
 	_cleanup_(freep) char *svg = NULL;
 	size_t size = 0;
-	FILE *file = open_memstream(&svg, &size);
+	FILE *file = text_open(&svg, &size);
 	int r;
 
 	if (!file)
 		return -ENOMEM;
 	r = write(report, file);
-	if (fclose(file) != 0)
+	if (text_close(file) < 0)
 		return -ENOMEM;
 	if (r > 0)
 		report->form->picture(report->out, title, svg);
@@ -292,10 +297,10 @@ static int save(struct report *report, const char *output)
 	size_t size = 0;
 	int r = -ENOMEM;
 
-	report->out = open_memstream(&text, &size);
+	report->out = text_open(&text, &size);
 	if (report->out)
 		r = write_all(report);
-	if (report->out && fclose(report->out) != 0 && r == 0)
+	if (report->out && text_close(report->out) < 0 && r == 0)
 		r = -ENOMEM;
 	if (r == 0)
 		return outfile_save(output, text, size);

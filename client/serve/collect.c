@@ -322,7 +322,7 @@ int collect(const struct options *options, struct fragments *fragments, struct s
 	if (r == 0)
 		r = series_end(series, clock_ns(CLOCK_MONOTONIC));
 	if (r == -ENOMEM)
-		complain("Not enough memory");
+		complain_memory();
 	else if (r == -EPROTO)
 		complain("tracesmithd is of another version: restart it if it was upgraded");
 	return r;

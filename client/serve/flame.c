@@ -12,6 +12,7 @@
 #include "client/output/json.h"
 #include "core/base/array.h"
 #include "core/base/map.h"
+#include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "core/base/vector.h"
 
@@ -243,7 +244,7 @@ static void write_names(const struct flame *flame, struct walk *walk)
 /* With what is at least so large. */
 static int render(struct flame *flame, uint64_t least, char **ret, size_t *ret_size)
 {
-	struct walk walk = { .out = open_memstream(ret, ret_size), .least = least };
+	struct walk walk = { .out = text_open(ret, ret_size), .least = least };
 
 	if (!walk.out)
 		return -ENOMEM;
@@ -259,7 +260,7 @@ static int render(struct flame *flame, uint64_t least, char **ret, size_t *ret_s
 	fputs("],\"names\":[", walk.out);
 	write_names(flame, &walk);
 	fputs("]}\n", walk.out);
-	return fclose(walk.out) == 0 ? 0 : -ENOMEM;
+	return text_close(walk.out);
 }
 
 static int write_tree(struct flame *flame, FILE *out)

@@ -33,6 +33,7 @@
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/clock.h"
+#include "core/base/text.h"
 
 #define CONNECTION_BYTES  (32u << 10) /* of a request line and its headers */
 #define CONNECTION_STACK  (256u << 10)
@@ -89,15 +90,15 @@ static int render(struct server *server, bool classic, struct web_answer *answer
 
 	if (r < 0)
 		return r;
-	out = open_memstream(&answer->text, &answer->size);
+	out = text_open(&answer->text, &answer->size);
 	if (!out) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	openmetrics_write(out, &metrics);
-	if (fclose(out) == 0)
+	if (text_close(out) == 0)
 		return 0;
-	complain("Not enough memory");
+	complain_memory();
 	free(TAKE(answer->text));
 	return -ENOMEM;
 }
@@ -328,7 +329,7 @@ static int load_tls(struct server *server, const char *path)
 
 	server->tls = calloc(1, TLS_BYTES + 1);
 	if (!server->tls) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	size = fd < 0 ? -1 : read(fd, server->tls, TLS_BYTES);
@@ -401,7 +402,7 @@ static int prepare(struct server *server)
 	server->places = places_new();
 	if (server->series && server->fragments && server->places)
 		return 0;
-	complain("Not enough memory");
+	complain_memory();
 	return -ENOMEM;
 }
 
@@ -464,7 +465,7 @@ int serve(const struct options *options, const char *other)
 	int r;
 
 	if (!server)
-		return complain("Not enough memory");
+		return complain_memory();
 	source_init(&server->source, options);
 	server->source.options.patience_ms = PATIENCE_MS;
 	source_init(&server->other, options);

@@ -9,6 +9,7 @@
 
 #include "client/base/complain.h"
 #include "client/output/json.h"
+#include "core/base/text.h"
 
 const char *web_argument(const struct web_request *request, const char *name)
 {
@@ -94,13 +95,13 @@ void web_fail(struct web_answer *answer, int error, const char *why)
 
 	free(answer->text);
 	*answer = (struct web_answer){ .status = status_of(error), .type = WEB_JSON, .fixed = "" };
-	out = open_memstream(&answer->text, &answer->size);
+	out = text_open(&answer->text, &answer->size);
 	if (!out)
 		return;
 	fputs("{\"error\":", out);
 	json_string(out, why);
 	fputs("}\n", out);
-	fclose(out);
+	text_close(out);
 }
 
 void web_relay(const struct web_request *request, struct web_answer *answer, web_writer *write)
@@ -114,10 +115,10 @@ void web_relay(const struct web_request *request, struct web_answer *answer, web
 	complain_into(why);
 	r = source_take(request->source, &link) < 0 ? -EIO : 0;
 	if (r == 0) {
-		out = open_memstream(&answer->text, &answer->size);
+		out = text_open(&answer->text, &answer->size);
 		r = out ? write(request, link, out) : -ENOMEM;
 		source_give(request->source, link, r);
-		if (out && fclose(out) != 0)
+		if (out && text_close(out) < 0)
 			r = -ENOMEM;
 	}
 	if (r == 0 && answer->size > WEB_BYTES_MAX) {

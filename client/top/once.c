@@ -85,7 +85,7 @@ static int write_text(const struct top_state *state)
 	if (isatty(STDOUT_FILENO))
 		ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
 	if (canvas_size(&canvas, size.ws_col ? size.ws_col : WIDTH, height) < 0)
-		return complain("Not enough memory");
+		return complain_memory();
 	layout_draw(&canvas, state, &view);
 	last = 1 + (int)state->devices + 1 + (int)(state->processes ? state->processes : 1);
 	for (int row = 0; row < last && row < canvas.height - 1; row++) {

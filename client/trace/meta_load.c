@@ -261,7 +261,7 @@ int meta_load(struct link *link, uint32_t pid, uint64_t since_ns, uint64_t until
 
 	r = meta_new(&meta);
 	if (r < 0)
-		return complain("Not enough memory"), r;
+		return complain_memory(), r;
 	load.meta = meta;
 	meta->wall_offset_ns = link_hello(link)->wall_offset_ns;
 	r = load_all(&load);

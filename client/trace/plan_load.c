@@ -65,7 +65,7 @@ static int take_row(void *data, const Tracesmith__V1__Row *row)
 		value[i] = rows_integer(row->value[i]);
 	r = statement->take(statement->load, value);
 	if (r < 0)
-		complain("Not enough memory");
+		complain_memory();
 	return r;
 }
 
@@ -99,7 +99,7 @@ static int take_ops(void *data, struct op *op, size_t count, uint64_t done_ns)
 			 "and --until, or --pid",
 			 PLAN_LOAD_OPS_MAX);
 	else if (r < 0)
-		complain("Not enough memory");
+		complain_memory();
 	return r;
 }
 
@@ -110,7 +110,7 @@ static int plan_load_new(struct trace *trace, struct plan_load **ret)
 	if (!load ||
 	    plan_builder_new(load->effect, PLAN_FUNCTIONS, PLAN_LOAD_OPS_MAX, &load->builder) < 0) {
 		free(load);
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	load->trace = trace;
@@ -130,7 +130,7 @@ static int plan_load_end(struct plan_load *load, struct plan **ret)
 	int r = plan_builder_end(load->builder, ret);
 
 	if (r < 0)
-		complain("Not enough memory");
+		complain_memory();
 	return r;
 }
 

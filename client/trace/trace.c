@@ -108,7 +108,7 @@ int trace_open_on(struct link *link, const struct options *options, struct trace
 	*trace = (struct trace){ .pid = (uint32_t)options->pid, .link = link, .lent = link };
 	trace->op = calloc(SBT_OPS_MAX, sizeof(*trace->op));
 	if (!trace->op || sbt_codec_new(&trace->codec) < 0) {
-		complain("Not enough memory");
+		complain_memory();
 		return -ENOMEM;
 	}
 	r = link ? 0 : link_open(options, &trace->link);
@@ -152,6 +152,8 @@ static int take_chunk(struct trace *trace, const Tracesmith__V1__Chunk *chunk, t
 	if (r == 0)
 		r = sbt_decode(trace->codec, chunk->data.data, chunk->data.len, SBT_ALL_COLUMNS,
 			       trace->op, &info);
+	if (r == -ENOMEM)
+		return complain_memory(), r;
 	if (r < 0) {
 		complain("The answer is damaged: a chunk of operations cannot be read");
 		return r;

@@ -177,6 +177,8 @@ static int explain(const struct job *job, int error)
 
 	if (outfile_error(job->file) != 0)
 		return error;
+	if (error == -ENOMEM)
+		return complain_memory(), error;
 	if (job->export)
 		export_note(job->export, note);
 	if (*note)

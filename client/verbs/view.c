@@ -97,6 +97,7 @@ int cmd_view(const struct options *given, int count, char **argument)
 		.color = isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
 		.utf8 = isatty(STDOUT_FILENO) && is_utf8(),
 	};
+	int r;
 
 	if (check(&options, view.width) < 0 ||
 	    (options.kernel && read_regex(&view, options.kernel) < 0) ||
@@ -105,5 +106,8 @@ int cmd_view(const struct options *given, int count, char **argument)
 	argument_window(&options);
 	if (trace_open(&options, &view.trace) < 0)
 		return EXIT_FAILED;
-	return run(&view) < 0 ? EXIT_FAILED : EXIT_DONE;
+	r = run(&view);
+	if (r == -ENOMEM)
+		complain_memory();
+	return r < 0 ? EXIT_FAILED : EXIT_DONE;
 }

@@ -165,7 +165,7 @@ int view_read(struct view *view, view_fn *call, void *data, Tracesmith__V1__Repl
 	int r = sbt_order_new(&order);
 
 	if (r < 0) {
-		complain("Not enough memory");
+		complain_memory();
 		return r;
 	}
 	reading.order = order;
@@ -175,6 +175,6 @@ int view_read(struct view *view, view_fn *call, void *data, Tracesmith__V1__Repl
 	if (r == 0)
 		r = give(&reading, UINT64_MAX);
 	if (r == -ENOMEM)
-		complain("Not enough memory");
+		complain_memory();
 	return r;
 }
