@@ -291,13 +291,16 @@ static void skip(struct file *file, uint32_t *ret_more)
 	file->skipped = file->lost_count;
 }
 
-static void look_at(struct file *file, struct looked *looked)
+static int look_at(struct file *file, struct looked *looked)
 {
 	sqlite3_int64 offset = (sqlite3_int64)(looked->number - 1) * PAGE_BYTES;
 	uint8_t page[PAGE_BYTES];
 	int code = file->real->pMethods->xRead(file->real, page, sizeof(page), offset);
 
+	if (code != SQLITE_OK && code != SQLITE_IOERR_SHORT_READ)
+		return code;
 	looked->damaged = file->summed && (code != SQLITE_OK || is_damaged(page, offset));
+	return SQLITE_OK;
 }
 
 static int on_control(sqlite3_file *base, int what, void *argument)
@@ -312,8 +315,7 @@ static int on_control(sqlite3_file *base, int what, void *argument)
 		skip(file, argument);
 		return SQLITE_OK;
 	case LOOK:
-		look_at(file, argument);
-		return SQLITE_OK;
+		return look_at(file, argument);
 	default:
 		return REAL(base, xFileControl, what, argument);
 	}
@@ -463,10 +465,11 @@ uint32_t page_sum_skip(sqlite3 *db)
 	return more;
 }
 
-bool page_sum_is_damaged(sqlite3 *db, uint32_t number)
+int page_sum_look(sqlite3 *db, uint32_t number)
 {
 	struct looked looked = { .number = number };
 
-	sqlite3_file_control(db, "main", LOOK, &looked);
+	if (sqlite3_file_control(db, "main", LOOK, &looked) != SQLITE_OK)
+		return -EIO;
 	return looked.damaged;
 }

@@ -31,7 +31,8 @@ uint64_t page_sum_believe(sqlite3 *db, bool believe);
  * do not have them any more. Nothing may be reading, or be cached (sqlite3_db_release_memory()).
  * Returns how many more these are than at the last call; 0: it would meet the same ones again. */
 uint32_t page_sum_skip(sqlite3 *db);
-/* Whether a page of the file is, whatever the log has of it. */
-bool page_sum_is_damaged(sqlite3 *db, uint32_t number);
+/* Whether a page of the file is damaged, 0 or 1, whatever the log has of it. -EIO: it cannot be
+ * read now, which says nothing. */
+int page_sum_look(sqlite3 *db, uint32_t number);
 
 #endif

@@ -53,7 +53,10 @@ static int find_damaged(sqlite3 *db, struct objects *ret, uint64_t *pages)
 	while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
 		struct object *object = &ret->of[ret->count];
 
-		if (!page_sum_is_damaged(db, (uint32_t)sqlite3_column_int64(stmt, 0)))
+		r = page_sum_look(db, (uint32_t)sqlite3_column_int64(stmt, 0));
+		if (r < 0)
+			return r;
+		if (r == 0)
 			continue;
 		++*pages;
 		if (ret->count == OBJECTS_MAX)

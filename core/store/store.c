@@ -80,10 +80,10 @@ static void *run(void *data)
 	struct store *store = data;
 	struct packer_stats sum = { 0 };
 	struct queue_turn turn;
+	int r = 0;
 
 	while (queue_take(store->queue, &turn)) {
 		bool more = true;
-		int r;
 
 		pthread_rwlock_wrlock(&store->written);
 		r = writer_write(store->writer, &turn, &sum);
@@ -99,7 +99,7 @@ static void *run(void *data)
 		}
 	}
 	writer_finish(store->writer, &sum);
-	note(store, &sum, 0);
+	note(store, &sum, r); /* what the last turn had is not written, if it failed */
 	return NULL;
 }
 

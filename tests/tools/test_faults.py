@@ -2,16 +2,19 @@
 that there is without, or a sentence that says why there is none."""
 
 import os
+import contextlib
+import json
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import unittest
 
-FAULTY, TSCTL = sys.argv[1:3]
-del sys.argv[1:3]
+FAULTY, TSCTL, STORE = map(os.path.abspath, sys.argv[1:4])
+del sys.argv[1:4]
 DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "data")
 # How many of the moments are tried; tests/soak/faults tries all.
 SHARE = float(os.environ.get("TS_FAULTS_SHARE", "0.01"))
@@ -70,7 +73,7 @@ def queries():
     return [["query", row.split(",")[0], "-f", "F", "--json"] for row in rows]
 
 
-class Faults(unittest.TestCase):
+class Case(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="tracesmith-faults-")
         self.addCleanup(shutil.rmtree, self.folder)
@@ -81,12 +84,28 @@ class Faults(unittest.TestCase):
         # As the shim, whose path has no space.
         self.shim = shutil.copy(FAULTY, self.folder)
 
-    def run_tsctl(self, command, **faulty):
-        """Exit status, output, what it said, and the files that it has written."""
+    def run_faulty(self, command, **faulty):
         environment = dict(os.environ, LD_PRELOAD=self.shim, FAULTY_SAID=self.said,
                            **{f"FAULTY_{name.upper()}": str(value) for name, value in faulty.items()})
-        process = subprocess.run([TSCTL, *command], stdin=subprocess.DEVNULL, capture_output=True, env=environment,
-                                 cwd=self.out, timeout=SECONDS, check=False)
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, cwd=self.out,
+                              timeout=SECONDS, check=False)
+
+    def sites(self, command, calls):
+        """The numbers of the calls from different places, and some of them."""
+        self.run_faulty(command, calls=calls)
+        with open(self.said, encoding="ascii") as file:
+            sites = [int(line) for line in file]
+        return self.random.sample(sites, round(len(sites) * SHARE + self.random.random() * (SHARE < 1)))
+
+    def where(self):
+        with open(self.said, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+
+class Faults(Case):
+    def run_tsctl(self, command, **faulty):
+        """Exit status, output, what it said, and the files that it has written."""
+        process = self.run_faulty([TSCTL, *command], **faulty)
         written = {}
         for name in os.listdir(self.out):
             path = os.path.join(self.out, name)
@@ -103,17 +122,11 @@ class Faults(unittest.TestCase):
         said = subprocess.run([TSCTL, "sql", "--json", "-f", path, CONTENT], capture_output=True, check=True).stdout
         return said if b'"limit":' not in said else b"incomplete, and says so"
 
-    def sites(self, command, calls):
-        self.run_tsctl(command, calls=calls)
-        with open(self.said, encoding="ascii") as file:
-            return [int(line) for line in file]
-
     def check(self, command, right, **faulty):
         code, out, said, written = self.run_tsctl(command, **faulty)
         if (code, out, said, written) == right:
             return
-        with open(self.said, encoding="utf-8", errors="replace") as file:
-            where = f"{faulty} {said}\n{file.read()}"
+        where = f"{faulty} {said}\n{self.where()}"
         self.assertIn(code, (0, 1), where)
         if code == 0 and re.search(rb"\(limit\)|\"limit\":", out + said.encode()):
             return  # it says that something is missing
@@ -136,9 +149,7 @@ class Faults(unittest.TestCase):
         self.assertEqual(right[0], 0, right[2])
         self.assertEqual(right, self.run_tsctl(command))
         for calls in ("memory", "read", "write"):
-            sites = self.sites(command, calls)
-            few = self.random.sample(sites, round(len(sites) * SHARE + self.random.random() * (SHARE < 1)))
-            for nth in few:
+            for nth in self.sites([TSCTL, *command], calls):
                 for count in (1, FOR_EVER):
                     with self.subTest(command=" ".join(command), calls=calls, nth=nth, count=count):
                         self.check(command, right, calls=calls, nth=nth, **{"for": count})
@@ -167,6 +178,54 @@ class Faults(unittest.TestCase):
                                          stdout=full, stderr=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
                 self.assertEqual(process.returncode, 1)
                 self.assertRegex(process.stderr, r"\Atsctl: .*No space left on device\n\Z")
+
+
+class Store(Case):
+    """The writer of the daemon's database."""
+    CALLS = 24 * 60
+
+    def check(self, nth, count, calls):
+        path = os.path.join(self.out, "store.db")
+        process = self.run_faulty([STORE, path], calls=calls, nth=nth, **{"for": count})
+        where = f"{calls} {nth} {count}: {process.stdout} {process.stderr}\n{self.where()}"
+        self.assertIn(process.returncode, (0, 1), where)
+        stats = json.loads(process.stdout)
+        if process.returncode == 1:
+            self.assertLess(stats["refused"], 0, where)
+            return None
+        # Beside what it could not write at the end.
+        known = stats["written"] + stats["dropped"] + stats["held"]
+        self.assertTrue(known == self.CALLS or stats["error"] and known < self.CALLS, where)
+        if count == 1:
+            self.assertEqual((stats["error"], stats["held"]), (0, 0), where)
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            def ask(statement):
+                return db.execute(statement).fetchone()[0]
+            self.assertEqual(ask("PRAGMA integrity_check"), "ok", where)
+            self.assertEqual(ask("SELECT coalesce(sum(ops), 0) FROM chunk"), stats["written"], where)
+            if not stats["rows_dropped"] and not stats["error"]:
+                self.assertEqual(ask("SELECT sum(calls) FROM rollup"), self.CALLS, where)
+                self.assertEqual(ask("SELECT count(*) FROM process WHERE comm = 'program' AND command LIKE 'program%'"
+                                     " AND user = 'somebody'"), 5, where)
+                self.assertEqual(ask("SELECT count(*) FROM name"), 24, where)
+                self.assertEqual(ask("SELECT count(*) FROM stack"), 24, where)
+            if stats["dropped"] + stats["rows_dropped"] and not stats["error"]:
+                self.assertGreater(ask("SELECT count(*) FROM loss"), 0, where)
+        return stats
+
+    def try_all(self, calls):
+        whole = 0
+        for nth in self.sites([STORE, os.path.join(self.out, "store.db")], calls):
+            for count in (1, 20, FOR_EVER):
+                with self.subTest(calls=calls, nth=nth, count=count):
+                    shutil.rmtree(self.out)
+                    os.mkdir(self.out)
+                    stats = self.check(nth, count, calls)
+                    whole += bool(stats) and stats["written"] == self.CALLS
+        return whole
+
+    def test_a_store(self):
+        self.assertGreater(sum(self.try_all(calls) for calls in ("memory", "read", "write")), 0)
 
 
 if __name__ == "__main__":
