@@ -11,7 +11,7 @@ import sys
 
 import bench
 import tracesmith
-from tracesmith import BUILD, wait_for
+from tracesmith import BUILD, preloadable, wait_for
 
 SHIM = os.path.join(BUILD, "tests/bench/libtorch_shim.so")
 TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_turns.py")
@@ -22,7 +22,7 @@ TOLD_STEPS = 1200  # until what a walk takes is told
 
 class Program:
     def __init__(self):
-        environment = dict(os.environ, LD_PRELOAD=SHIM, OMP_NUM_THREADS="1", FAKE_CUDA_TIME_SCALE="0")
+        environment = dict(os.environ, LD_PRELOAD=preloadable(SHIM), OMP_NUM_THREADS="1", FAKE_CUDA_TIME_SCALE="0")
         self.process = subprocess.Popen(["/usr/bin/python3", "-B", TRAIN, SHIM, tracesmith.library()], env=environment,
                                         text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if self.process.stdout.readline() != "ready\n":

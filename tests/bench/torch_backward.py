@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import bench
-from tracesmith import BUILD, wait_for
+from tracesmith import BUILD, preloadable, wait_for
 
 PYTHON = "/usr/bin/python3"
 SHIM = os.path.join(BUILD, "tests/bench/libtorch_shim.so")
@@ -24,7 +24,7 @@ SIZE_STEP = 512
 
 def run(gpu, steps):
     with bench.Daemon(gpu, SETTINGS) as daemon:
-        environment = dict(os.environ, LD_PRELOAD=SHIM, OMP_NUM_THREADS="1", FAKE_CUDA_TIME_SCALE="0")
+        environment = dict(os.environ, LD_PRELOAD=preloadable(SHIM), OMP_NUM_THREADS="1", FAKE_CUDA_TIME_SCALE="0")
         process = subprocess.Popen([PYTHON, "-W", "ignore", "-B", PROGRAM, SHIM, os.path.join(gpu.directory, gpu.name),
                                     os.path.join(gpu.directory, "stacks"), str(steps)], env=environment, text=True,
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)

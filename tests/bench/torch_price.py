@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 import bench
-from tracesmith import BUILD, wait_for
+from tracesmith import BUILD, preloadable, wait_for
 
 SHIM = os.path.join(BUILD, "tests/bench/libtorch_shim.so")
 TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_turns.py")
@@ -81,7 +81,7 @@ def measure(daemon, process, turns, steps):
 
 
 def run(gpu, turns, steps):
-    environment = dict(os.environ, LD_PRELOAD=SHIM, OMP_NUM_THREADS="1", FAKE_CUDA_TIME_SCALE="0")
+    environment = dict(os.environ, LD_PRELOAD=preloadable(SHIM), OMP_NUM_THREADS="1", FAKE_CUDA_TIME_SCALE="0")
     with bench.Daemon(gpu, COMMON) as daemon:
         process = subprocess.Popen([sys.executable, "-B", TRAIN, SHIM, os.path.join(gpu.directory, gpu.name)],
                                    env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

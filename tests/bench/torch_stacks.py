@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import bench
-from tracesmith import BUILD, wait_for
+from tracesmith import BUILD, preloadable, wait_for
 
 PYTHON = "/usr/bin/python3"
 SHIM = os.path.join(BUILD, "tests/bench/libtorch_shim.so")
@@ -89,7 +89,7 @@ def compare(sample, rows):
 def run(gpu, steps, threads):
     with bench.Daemon(gpu, SETTINGS) as daemon:
         truth_path = os.path.join(gpu.directory, "truth")
-        environment = dict(os.environ, LD_PRELOAD=SHIM, OMP_NUM_THREADS="1", FAKE_CUDA_TIME_SCALE="0")
+        environment = dict(os.environ, LD_PRELOAD=preloadable(SHIM), OMP_NUM_THREADS="1", FAKE_CUDA_TIME_SCALE="0")
         process = subprocess.Popen([PYTHON, "-B", TRAIN, SHIM, os.path.join(gpu.directory, gpu.name), truth_path,
                                     str(steps), str(threads)], env=environment, text=True, stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE)

@@ -216,7 +216,7 @@ class Exact(tracesmith.Case):
         self.assertEqual(process.returncode, 0, out)
 
     def test_layout_of_cuda_12(self):
-        process = self.hold("--pageable", LD_PRELOAD=os.path.join(tracesmith.FAKE, "lib12", "libcupti.so.12"))
+        process = self.hold("--pageable", LD_PRELOAD=tracesmith.preloadable(os.path.join(tracesmith.FAKE, "lib12", "libcupti.so.12")))
         told = self.go(process)
         self.assert_as_told(process.pid, told)
         self.assertEqual(self.pageable(process.pid), {COPY[kind]: told["copy_bytes"][kind] for kind in ("htod", "dtoh")})
@@ -565,7 +565,7 @@ class Exact(tracesmith.Case):
 
     def test_budget_with_a_cupti_that_cannot_be_taken_out(self):
         process = self.start("loop", "--seconds", 600, "--threads", 1, options=("--budget", "0.1%"), FAKE_CUPTI_ODD="slow=20000",
-                             LD_PRELOAD=os.path.join(tracesmith.FAKE, "lib12", "libcupti.so.12"))
+                             LD_PRELOAD=tracesmith.preloadable(os.path.join(tracesmith.FAKE, "lib12", "libcupti.so.12")))
         self.wait_exact(process.pid)
         wait_for("less to be recorded", lambda: self.daemon.sql(
             f"SELECT left_out FROM collect c JOIN process p ON p.id = c.process WHERE p.pid = {process.pid}")[0]["left_out"])

@@ -59,7 +59,7 @@ def setup():
     folder = os.path.dirname(tracesmith.library())
     environment = {**os.environ, "LD_LIBRARY_PATH": folder, "FAKE_CUDA_TIME_SCALE": "1", "FAKE_CUDA_MEMORY_MIB": "256",
                    "FAKE_CUDA_DEVICES": "1"}
-    return harms.Setup(os.path.join(tracesmith.BUILD, "tests", "e2e"), tracesmith.library(), environment)
+    return harms.Setup(tracesmith.preloadable(os.path.join(tracesmith.BUILD, "tests", "e2e")), tracesmith.library(), environment)
 
 
 def trials(programs, mode, daemon=None, alone=None):

@@ -15,7 +15,7 @@ import time
 import tracesmith
 from tracesmith import wait_for, workload
 
-SLOW = os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_slow.so")
+SLOW = tracesmith.preloadable(os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_slow.so"))
 # Any of the delays in the loop makes a turn of six seconds. On a busy machine a turn may take some
 # because the thread does not get a processor; what it computes itself stays below this.
 LONGEST_US, LONGEST_CPU_US = 5900000, 100000

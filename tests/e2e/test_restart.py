@@ -198,8 +198,7 @@ class Planted(unittest.TestCase):
         self.daemon = tracesmith.Daemon()
         self.addCleanup(self.daemon.close)
         self.path = os.path.join(self.daemon.directory, "planted")
-        # LD_PRELOAD takes no path with a space.
-        preloaded = shutil.copy(os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_planted.so"), self.daemon.directory)
+        preloaded = tracesmith.preloadable(os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_planted.so"))
         self.daemon.start(prefix=["env", f"LD_PRELOAD={preloaded}", f"TS_PLANTED={self.path}", f"TS_VICTIM={victim.pid}"])
 
     def tried(self, pid):

@@ -184,7 +184,7 @@ class Cluster(unittest.TestCase):
         host = Host("clock", 999, 1, current=True).make(self.template)
         self.addCleanup(host.close)
         host.configure(self.server.url)
-        shift = f"LD_PRELOAD={os.path.join(tracesmith.BUILD, 'tests', 'e2e', 'libe2e_shifted.so')}"
+        shift = f"LD_PRELOAD={tracesmith.preloadable(os.path.join(tracesmith.BUILD, 'tests', 'e2e', 'libe2e_shifted.so'))}"
         for ahead in (-3600, 2 * 86400):
             host.daemon.start(prefix=["env", shift, f"TS_SHIFTED_S={ahead}"])
             self.ship(host)

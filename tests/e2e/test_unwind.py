@@ -14,7 +14,7 @@ from tracesmith import BUILD, wait_for
 TARGET = os.path.join(BUILD, "tests/unit/unwind_target")
 PATHS = os.path.join(BUILD, "tests/e2e/e2e_paths")
 CALLS = int(os.environ.get("TS_CALLS", 150_000))
-SLOW = os.path.join(BUILD, "tests/e2e/libe2e_slow.so")
+SLOW = tracesmith.preloadable(os.path.join(BUILD, "tests/e2e/libe2e_slow.so"))
 # Stacks that no rule or frame pointer leads out of end in their second frame behind the call.
 ENDS = {"compiled-bare": 3, "unknown": 3}
 PYTHON = """

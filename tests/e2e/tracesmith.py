@@ -4,6 +4,7 @@ A test is a program: it imports this, defines unittest cases and calls main(). T
 through TS_BUILD (see CMakeLists.txt). Nothing here sleeps for a guess: what takes time is waited
 for with a deadline, and what does not come is a failure that shows the daemon's log.
 """
+import atexit
 import contextlib
 import json
 import os
@@ -239,6 +240,23 @@ def copy_library(directory):
     shutil.copy(library(), os.path.join(directory, name))
     os.symlink(name, os.path.join(directory, "libcuda.so.1"))
     return name
+
+
+_short = {}
+
+
+def preloadable(path):
+    """The same file or folder by a path that LD_PRELOAD takes, in which there is no space and no colon."""
+    if not any(character in path for character in " :\t"):
+        return path
+    folder = BUILD if path.startswith(BUILD + os.sep) else os.path.dirname(path)
+    if folder not in _short:
+        directory = tempfile.mkdtemp(prefix="tracesmith-link-")
+        os.chmod(directory, 0o755)
+        atexit.register(shutil.rmtree, directory)
+        _short[folder] = os.path.join(directory, "build")
+        os.symlink(folder, _short[folder])
+    return _short[folder] + path[len(folder):]
 
 
 def workload_path(name):

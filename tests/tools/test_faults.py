@@ -81,7 +81,7 @@ class Case(unittest.TestCase):
         self.random = random.Random(SEED)
         self.out = os.path.join(self.folder, "out")
         os.mkdir(self.out)
-        # As the shim, whose path has no space.
+        # LD_PRELOAD takes no path with a space.
         self.shim = shutil.copy(FAULTY, self.folder)
 
     def run_faulty(self, command, **faulty):
