@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/base/complain.h"
+
 struct scan {
 	const char *at;
 	bool refers; /* references to earlier groups */
@@ -158,6 +160,8 @@ int pattern_compile(const char *text, int flags, regex_t *ret, char why[PATTERN_
 	code = regcomp(ret, text, REG_EXTENDED | REG_NOSUB | flags);
 	if (code == 0)
 		return 0;
+	if (code == REG_ESPACE)
+		complain_memory(); /* no fault of the pattern's */
 	regerror(code, ret, why, PATTERN_WHY_BYTES);
 	return -EINVAL;
 }

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 
@@ -33,6 +34,23 @@ class Loop(tracesmith.Case):
 
     def start_slow(self, standing=(), links_s=6):
         self.start("env", f"LD_PRELOAD={SLOW}", f"TS_SLOW_LINKS={links_s}", standing=standing)
+
+    def test_who_was_not_looked_at_yet_may_be_missing_and_that_is_said(self):
+        directory = tempfile.mkdtemp(prefix="tracesmith-loop-")
+        self.addCleanup(shutil.rmtree, directory)
+        fifo, slow = os.path.join(directory, "fifo"), shutil.copy("/usr/bin/sleep", os.path.join(directory, "slow-to-map"))
+        os.mkfifo(fifo)
+        process = subprocess.Popen([slow, "inf"])
+        self.addCleanup(lambda: (process.kill(), process.wait()))
+        self.start("env", f"LD_PRELOAD={SLOW}", f"TS_SLOW_MAPS={fifo}", "TRACESMITH_PATIENCE=20")
+
+        def said():
+            return [self.daemon.ctl(*verb).err for verb in (("query", "apis", "--pid", process.pid), ("query", "leaks", "--pid", process.pid))]
+        wait_for("all but that one to be looked at", lambda: all("tracesmithd, 1 to go" in each
+                                                                for each in said()))
+        writer = os.open(fifo, os.O_RDWR)  # ends all waiting
+        self.addCleanup(os.close, writer)
+        wait_for("all to be looked at", lambda: not any("still looking" in each for each in said()))
 
     def figure(self, name):
         rows = self.daemon.ctl("status", "--json")
