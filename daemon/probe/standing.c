@@ -1,4 +1,5 @@
 /* Standing: the copies of the driver library that the settings name, by patterns. */
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdlib.h>
@@ -7,7 +8,15 @@
 #include <unistd.h>
 
 #include "core/base/cleanup.h"
+#include "core/base/log.h"
 #include "daemon/probe/libraries.h"
+
+static void found_closed(const char *path)
+{
+	log_warning("'%s' is closed to tracesmithd: a library there gets its probes when a process "
+		    "maps it, and not before ('standing' in [probe])",
+		    path);
+}
 
 static void found_add(struct libraries_found *found, const char *path)
 {
@@ -15,6 +24,8 @@ static void found_add(struct libraries_found *found, const char *path)
 	struct libraries_file *file = &found->file[found->count];
 	struct stat st;
 
+	if (fd < 0 && errno == EACCES)
+		found_closed(path);
 	if (found->count == LIMIT_LIBRARIES || fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return;
 	file->path = strdup(path);
@@ -36,8 +47,11 @@ void libraries_find_standing(const char *patterns, struct libraries_found *ret)
 	     word = strtok_r(NULL, " ,\t", &state)) {
 		glob_t found;
 
-		if (glob(word, 0, NULL, &found))
+		if (glob(word, 0, NULL, &found)) {
+			if (access(word, F_OK) < 0 && errno == EACCES)
+				found_closed(word);
 			continue;
+		}
 		for (size_t i = 0; i < found.gl_pathc; i++)
 			found_add(ret, found.gl_pathv[i]);
 		globfree(&found);

@@ -21,27 +21,15 @@ GROUPS = ("probes", "run", "attach", "detach"), ("light", "undo-light", "run-lig
 USER = os.environ.get("TS_HARM_USER", "")
 TOGETHER = 24  # programs beside one daemon that starts and stops
 AT_ONCE = int(os.environ.get("TS_HARM_JOBS", "6"))
-# As tracesmithd.service has it: a user of its own, five capabilities and no new ones.
-UNIT_USER = "64999"
-CAPABILITIES = "bpf,perfmon,sys_ptrace,dac_read_search,checkpoint_restore"
-
-
-def as_unit():
-    listed = ",".join("+" + name for name in CAPABILITIES.split(","))
-    return ["setpriv", "--reuid", UNIT_USER, "--regid", UNIT_USER, "--clear-groups", "--inh-caps", "-all," + listed,
-            "--ambient-caps", "-all," + listed, "--bounding-set", "-all," + listed, "--no-new-privs"]
 
 
 class Daemon(tracesmith.Daemon):
     """As the unit runs it, or as root with TS_HARM_USER=root."""
 
-    def __init__(self, settings, unit):
-        directory = tempfile.mkdtemp(prefix="tracesmith-harm-")
-        super().__init__(settings, directory=directory, driver=tracesmith.DRIVER)
-        for path in (directory, self.config) if unit else ():
-            os.chown(path, int(UNIT_USER), int(UNIT_USER))
-        os.chmod(directory, 0o755)  # programs of other users connect to inject.sock
-        self.start(as_unit() if unit else ())
+    def __init__(self, settings):
+        super().__init__(settings, directory=tempfile.mkdtemp(prefix="tracesmith-harm-"), as_root=USER == "root")
+        os.chmod(self.directory, 0o755)  # programs of other users connect to inject.sock
+        self.start()
 
     def run_command(self):
         return [os.path.join(tracesmith.BUILD, "tsctl"), "--socket", self.socket, "run"]
@@ -81,7 +69,7 @@ def started_meanwhile(programs, alone):
         with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
             waits = [pool.submit(harms.Trial(setup(), program, "start", None, alone[program], meeting).run) for program in some]
             meeting.wait(harms.MIDDLE)
-            daemon = Daemon(settings_of("start"), True)
+            daemon = Daemon(settings_of("start"))
             meeting.go(harms.MIDDLE)
             meeting.wait(harms.LATE)
             code = daemon.close()
@@ -106,7 +94,7 @@ def verdicts(programs, modes, everything):
         group = [mode for mode in group if mode in modes]
         if not any(wanted(program, group, everything) for program in programs):
             continue
-        daemon = Daemon(settings_of(group[0]), USER != "root")
+        daemon = Daemon(settings_of(group[0]))
         try:
             for mode in group:
                 mine = [program for program in programs if mode in wanted(program, modes, everything)]

@@ -2,7 +2,6 @@
 import os
 import shutil
 import subprocess
-import tempfile
 import unittest
 
 import tracesmith
@@ -15,7 +14,7 @@ class Case(tracesmith.Case):
     """The driver is a file that no other test's programs map. The daemon is started by the tests."""
 
     def setUp(self):
-        directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        directory = tracesmith.driver_directory()
         self.addCleanup(shutil.rmtree, directory)
         self.driver, self.standing = tracesmith.copy_library(directory), (directory,)
         super().setUp()

@@ -332,6 +332,15 @@ class DaemonRefuses(unittest.TestCase):
         self.assertEqual(result.code, 1)
         self.assertIn("root", result.err)
 
+    def test_a_folder_of_standing_libraries_that_is_closed_to_it(self):
+        driver = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        self.addCleanup(shutil.rmtree, driver)
+        daemon = tracesmith.Daemon(driver=tracesmith.copy_library(driver), standing=(driver,)).start()
+        self.addCleanup(daemon.close)
+        self.assertIn(f"'{driver}/libcuda.so.1' is closed to tracesmithd", daemon.log())
+        process, _ = tracesmith.run("counts", copy=driver)
+        wait_for("it to be known all the same", lambda: daemon.known(process.pid))
+
     def test_damaged_database(self):
         daemon = tracesmith.Daemon()
         self.addCleanup(daemon.close)
@@ -352,7 +361,7 @@ class DaemonRefuses(unittest.TestCase):
             file.write(b"\xff" * 64)
 
     def test_database_of_ours_that_is_damaged(self):
-        driver = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        driver = tracesmith.driver_directory()
         self.addCleanup(shutil.rmtree, driver)
         daemon = tracesmith.Daemon(driver=tracesmith.copy_library(driver), standing=(driver,))
         self.addCleanup(daemon.close)

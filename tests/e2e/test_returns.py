@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 
 import tracesmith
 from tracesmith import copy_library, run, wait_for, workload
@@ -30,7 +29,7 @@ class Case(tracesmith.Case):
     """With a driver that no other daemon puts a probe on: any of them would do its harm."""
 
     def setUp(self):
-        self.own = tempfile.mkdtemp(prefix="tracesmith-returns-")
+        self.own = tracesmith.driver_directory("tracesmith-returns-")
         self.addCleanup(shutil.rmtree, self.own)
         self.driver, self.standing = copy_library(self.own), (self.own,)
         super().setUp()

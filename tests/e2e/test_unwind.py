@@ -53,7 +53,7 @@ class Case(tracesmith.Case):
 
     def setUp(self):
         """The daemon's figures, of all that it sees, are to be of these programs alone."""
-        directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        directory = tracesmith.driver_directory()
         self.addCleanup(shutil.rmtree, directory)
         self.driver, self.standing = tracesmith.copy_library(directory), (directory,)
         self.library = tracesmith.library(directory)

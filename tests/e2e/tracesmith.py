@@ -17,6 +17,8 @@ import tempfile
 import time
 import unittest
 
+import unit
+
 SOURCE = os.environ.get("TS_SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("TS_BUILD") or os.path.join(SOURCE, "build", "release")
 FAKE = os.path.join(BUILD, "tests", "fake")
@@ -64,11 +66,12 @@ class Result:
 
 
 class Daemon:
-    """A tracesmithd of our own, with its socket and database in a directory of its own. Most tests count
-    exactly what programs that do nothing else call, so it has no budget and no bound unless asked for."""
+    """A tracesmithd of our own, with its socket and database in a directory of its own, which has the rights that
+    the unit gives it. Most tests count exactly what programs that do nothing else call, so it has no budget and no
+    bound unless asked for."""
 
     def __init__(self, settings="", directory=None, standing=("lib",), budget="none", trap_limit="none", libraries="",
-                 driver=DRIVER):
+                 driver=DRIVER, as_root=False):
         self.directory = directory or tempfile.mkdtemp(prefix="tracesmith-test-")
         self.socket = os.path.join(self.directory, "control.sock")
         self.database = os.path.join(self.directory, "tracesmith.db")
@@ -80,12 +83,15 @@ class Daemon:
                        f"trap_limit = {trap_limit}\nstanding = {copies}\n")
             if driver:
                 file.write(f"libraries = {driver} {libraries}\n")
+        self.rights = () if as_root else unit.command(old_kernel="attach = perf" in settings)
+        if not as_root:
+            unit.own(self.directory, self.config)
         self.process = None
 
     def start(self, prefix=()):
         log = open(self.log_path, "a")
         self.process = subprocess.Popen(
-            [*prefix, os.path.join(BUILD, "tracesmithd"), "--config", self.config, "--socket", self.socket,
+            [*self.rights, *prefix, os.path.join(BUILD, "tracesmithd"), "--config", self.config, "--socket", self.socket,
              "--state-dir", self.directory], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         log.close()
         wait_for("the daemon to answer", self._answers)
@@ -224,6 +230,13 @@ def ours_of(pid):
         return [line for line in maps if "tracesmith" in os.path.basename(line)]
 
 
+def driver_directory(prefix="tracesmith-driver-"):
+    """For a copy of the driver that the daemon is to find by itself; the caller removes it."""
+    directory = tempfile.mkdtemp(prefix=prefix)
+    os.chmod(directory, 0o755)
+    return directory
+
+
 def write_library(directory, content):
     """Another driver there, of the file name that the daemon looks for."""
     name, path = os.path.basename(os.path.realpath(library())), os.path.join(directory, "libcuda.so.1")
@@ -286,10 +299,11 @@ class Case(unittest.TestCase):
     standing = ("lib",)
     budget = "none"
     trap_limit = "none"
+    as_root = False  # True needs a reason
 
     def setUp(self):
         self.daemon = Daemon(self.settings, standing=self.standing, budget=self.budget, trap_limit=self.trap_limit,
-                             libraries=self.libraries, driver=self.driver)
+                             libraries=self.libraries, driver=self.driver, as_root=self.as_root)
         self.addCleanup(self._close)
         self.launch()
 
@@ -315,14 +329,14 @@ class Case(unittest.TestCase):
         shutil.rmtree(self.daemon.directory)
 
     def own_copy(self):
-        directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        directory = driver_directory()
         self.addCleanup(shutil.rmtree, directory)
         shutil.copy(library(), directory)
         self.standing = (directory,)
 
     def own_driver(self):
         """A driver of a file name that nobody else has, so that a table of the whole host has only what the test started."""
-        directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+        directory = driver_directory()
         self.addCleanup(shutil.rmtree, directory)
         self.driver = copy_library(directory)
         return directory
