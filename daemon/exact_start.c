@@ -41,6 +41,23 @@ static enum hot_state hot(void *data, uint32_t pid)
 						     : HOT_IS_OPEN;
 }
 
+static bool is_watched(void *data, uint32_t pid)
+{
+	const struct daemon *daemon = data;
+
+	return libraries_is_watched(daemon->libraries, pid);
+}
+
+static void on_unseen(void *data, uint32_t pid, bool open, uint64_t time_ns)
+{
+	struct daemon *daemon = data;
+
+	if (open)
+		ledger_open(&daemon->ledger, pid, LOSS_GAP, LEDGER_EXACT, time_ns);
+	else
+		ledger_close(&daemon->ledger, pid, LOSS_GAP, LEDGER_EXACT, time_ns);
+}
+
 static void on_priced(void *data, const struct ts_event *event)
 {
 	struct daemon *daemon = data;
@@ -96,6 +113,8 @@ int daemon_start_exact(struct daemon *daemon)
 		.recording = on_recording,
 		.light = on_light,
 		.hot = hot,
+		.watched = is_watched,
+		.unseen = on_unseen,
 		.priced = on_priced,
 		.functions = library_functions(),
 		.data = daemon,

@@ -20,6 +20,7 @@ enum ledger_by {
 	LEDGER_COPY,  /* the same, of all that map it */
 	LEDGER_PRICE,
 	LEDGER_FLOOD,
+	LEDGER_EXACT, /* who waited at its start in vain */
 	LEDGER_BYS
 };
 

@@ -2,10 +2,13 @@
  * we only start our own, wait briefly for it while the program is starting, or do what cannot wait;
  * errno is preserved. */
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "inject/link.h"
@@ -17,10 +20,11 @@
 EXPORT int InitializeInjection(void);
 EXPORT int tracesmith_attach(struct ts_attach *attach);
 
-/* Whoever started a program with us wants its first kernel too. Without a daemon the program
- * continues at once, with one that does not answer after this time. cuInit itself takes longer than
- * CUPTI's 20 ms. */
-#define SETTLE_MS 2000
+/* Whoever started a program with us wants its first kernel too, and the call that it came from.
+ * Without a daemon the program continues at once, with one that does not answer after these times.
+ * cuInit itself takes longer than CUPTI's 20 ms. */
+#define SETTLE_MS  2000
+#define WATCHED_MS 1000
 
 static bool debug;
 
@@ -42,6 +46,28 @@ void debug_say(const char *format, ...)
 	if (write(STDERR_FILENO, line, (size_t)n + 1) < 0)
 		__atomic_store_n(&debug, false, __ATOMIC_RELAXED);
 	errno = saved;
+}
+
+static const char not_watched[] =
+	"tsctl run: calls of this program are not watched yet, after 1 s. It goes on: records of "
+	"its first work will have no calls, and 'tsctl query loss' says until when\n";
+
+/* Tells the user, where tsctl's errors went to, if the program still has that there and it takes
+ * it at once. No thread can be cancelled by it. */
+static void entry_say(const char *text)
+{
+	const char *wanted = getenv(TS_ENV_STDERR);
+	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
+	const struct timespec now = { 0 };
+	struct stat file;
+	char name[48];
+
+	if (!wanted || fstat(STDERR_FILENO, &file) < 0)
+		return;
+	snprintf(name, sizeof(name), TS_FILE_NAME, (uintmax_t)file.st_dev, (uintmax_t)file.st_ino);
+	if (strcmp(name, wanted) == 0 && syscall(SYS_ppoll, &out, 1, &now, NULL, 0) == 1 &&
+	    out.revents == POLLOUT && syscall(SYS_write, STDERR_FILENO, text, strlen(text)) < 0)
+		debug_say("cannot tell the user");
 }
 
 /* A number from the environment; 0 if it is unset or not a number. */
@@ -71,8 +97,8 @@ int InitializeInjection(void)
 	r = link_start(TS_HELLO_RUN, -1, &wanted);
 	if (r < 0)
 		debug_say("not started: %s", strerror(-r));
-	else
-		settle_wait(SETTLE_MS);
+	else if (!settle_wait(SETTLE_MS, WATCHED_MS))
+		entry_say(not_watched);
 	errno = saved;
 	return 1;
 }

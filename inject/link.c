@@ -380,6 +380,8 @@ static enum outcome link_read(void)
 			link_changed(&received.message.welcome.settings);
 		if (kind == TS_MESSAGE_STACKS && received.size >= sizeof(struct ts_light_stacks))
 			link_hooked(&received.message.stacks);
+		if (kind == TS_MESSAGE_WATCHED)
+			settle_watched();
 		if (kind == TS_MESSAGE_MODULES && !self.light)
 			cupti_modules();
 		if (kind == TS_MESSAGE_WINDOW && received.size >= sizeof(struct ts_window))
@@ -532,6 +534,7 @@ static void *link_main(void *unused)
 		outcome = link_connect() ? link_talk() : OUTCOME_NO_DAEMON;
 		self.hooks = false;
 		link_settled();
+		settle_watched();
 		tries = outcome == OUTCOME_DAEMON_GONE ? 0 : tries + 1;
 		if (outcome != OUTCOME_END)
 			link_wait(tries < AGAIN_OFTEN ? AGAIN_MS : AGAIN_RARE_MS);

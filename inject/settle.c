@@ -1,4 +1,5 @@
-/* Settle: the first attempt to record has come to its end, for which cuInit waits a moment.
+/* Settle: the first attempt to record has come to its end, and the daemon's probes are on: cuInit
+ * waits a moment for both.
  *
  * If the waiting thread holds the lock that our thread needs, it would wait in vain: cuInit in a
  * constructor of a library that is being loaded holds that of the loader. */
@@ -22,7 +23,9 @@
 #define PATH_SIZE  48
 #define WHERE_SIZE 64
 
-static int settled;	   /* a futex */
+enum { SETTLED = 1, WATCHED = 2 };
+
+static int state;	   /* a futex */
 static uint64_t waited_ns; /* until when the program did */
 static pid_t thread;	   /* ours; 0: it does not run yet */
 
@@ -31,10 +34,20 @@ void settle_begin(void)
 	__atomic_store_n(&thread, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 }
 
+static void settle_add(int what)
+{
+	if (!(__atomic_fetch_or(&state, what, __ATOMIC_ACQ_REL) & what))
+		syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
 void settle_done(void)
 {
-	if (__atomic_exchange_n(&settled, 1, __ATOMIC_ACQ_REL) == 0)
-		syscall(SYS_futex, &settled, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	settle_add(SETTLED);
+}
+
+void settle_watched(void)
+{
+	settle_add(WATCHED);
 }
 
 static bool read_at(const char *path, uint64_t at, void *to, size_t size, size_t least)
@@ -63,20 +76,38 @@ static bool waits_for_us(void)
 	       owner == (int)syscall(SYS_gettid);
 }
 
-void settle_wait(unsigned int ms)
+/* How long what is missing is still waited for. */
+static uint64_t settle_left_ns(int has, uint64_t passed_ns, uint64_t settled_ns,
+			       uint64_t watched_ns)
 {
-	uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + ms * (uint64_t)NS_PER_MS, now_ns;
+	uint64_t most_ns = has & SETTLED ? 0 : settled_ns;
 
-	while (!__atomic_load_n(&settled, __ATOMIC_ACQUIRE) &&
-	       (now_ns = clock_ns(CLOCK_MONOTONIC)) < until_ns) {
-		uint64_t left_ns = until_ns - now_ns;
-		struct timespec timeout = timespec_of(left_ns < LOOK_NS ? left_ns : LOOK_NS);
+	if (!(has & WATCHED) && watched_ns > most_ns)
+		most_ns = watched_ns;
+	return most_ns > passed_ns ? most_ns - passed_ns : 0;
+}
 
-		syscall(SYS_futex, &settled, FUTEX_WAIT_PRIVATE, 0, &timeout, NULL, 0);
-		if (!__atomic_load_n(&settled, __ATOMIC_ACQUIRE) && waits_for_us())
+bool settle_wait(unsigned int ms, unsigned int watched_ms)
+{
+	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC), left_ns;
+	bool blocked = false;
+	int has;
+
+	for (;;) {
+		struct timespec timeout;
+
+		has = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+		left_ns =
+			settle_left_ns(has, clock_ns(CLOCK_MONOTONIC) - begin_ns,
+				       ms * (uint64_t)NS_PER_MS, watched_ms * (uint64_t)NS_PER_MS);
+		if (!left_ns || blocked)
 			break;
+		timeout = timespec_of(left_ns < LOOK_NS ? left_ns : LOOK_NS);
+		syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, has, &timeout, NULL, 0);
+		blocked = waits_for_us();
 	}
 	__atomic_store_n(&waited_ns, clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
+	return has & WATCHED;
 }
 
 uint64_t settle_missed_since_ns(void)

@@ -60,6 +60,7 @@ enum ts_message {
 	TS_MESSAGE_STACKS = 21, /* struct ts_light_stacks (light.h) */
 	TS_MESSAGE_WALK = 22, /* the kind alone, and the descriptor of a struct ts_walk (walk.h) */
 	TS_MESSAGE_MODULES = 23, /* the kind alone: the process has mapped more code */
+	TS_MESSAGE_WATCHED = 24, /* the kind alone: its calls are seen from now on */
 };
 
 enum ts_hello_how {

@@ -21,5 +21,8 @@
 #define TS_ENV_BUDGET	     "TRACESMITH_BUDGET"  /* parts per million */
 #define TS_ENV_LIGHT	     "TRACESMITH_LIGHT"	  /* 1: light mode */
 #define TS_ENV_DEBUG	     "TRACESMITH_DEBUG"	  /* the library logs to stderr */
+/* "DEVICE:INODE" of the file that tsctl's errors go to: what the user is to know is said there. */
+#define TS_ENV_STDERR "TRACESMITH_STDERR"
+#define TS_FILE_NAME  "%ju:%ju" /* of uintmax_t */
 
 #endif

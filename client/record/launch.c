@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/base/complain.h"
@@ -92,6 +93,18 @@ static int set_number(const char *variable, uint32_t number)
 	return setenv(variable, text, 1) < 0 ? -errno : 0;
 }
 
+/* Where the library says what the user is to know, as long as the program has it there. */
+static int set_stderr(void)
+{
+	struct stat file;
+	char name[48];
+
+	if (fstat(STDERR_FILENO, &file) < 0)
+		return unsetenv(TS_ENV_STDERR);
+	snprintf(name, sizeof(name), TS_FILE_NAME, (uintmax_t)file.st_dev, (uintmax_t)file.st_ino);
+	return setenv(TS_ENV_STDERR, name, 1);
+}
+
 static int set_environment(const struct options *options, const char *library, const char *socket)
 {
 	uint32_t records = options->records ? options->records : TS_RECORDS_DEFAULT;
@@ -109,7 +122,7 @@ static int set_environment(const struct options *options, const char *library, c
 	    set_number(TS_ENV_RECORDS, options->records) < 0 ||
 	    set_number(TS_ENV_STACKS, options->stacks) < 0 ||
 	    set_number(TS_ENV_BUDGET, options->budget_ppm) < 0 ||
-	    set_number(TS_ENV_LIGHT, light) < 0) {
+	    set_number(TS_ENV_LIGHT, light) < 0 || set_stderr() < 0) {
 		complain_memory();
 		return -ENOMEM;
 	}

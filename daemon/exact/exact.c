@@ -88,6 +88,7 @@ static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hell
 		session->settings.stacks = TS_STACKS_SAMPLED;
 	probe_choose_stacks(exact->parts.probe, pid, (enum probe_choice)session->settings.stacks);
 	session_announce(session);
+	joined_begin(session, hello->how == TS_HELLO_RUN);
 	*ret_settings = session->settings;
 	ret_settings->cycles = session->cycles;
 	if (session->settings.light == TS_LIGHT_ALONE)
@@ -214,6 +215,7 @@ static void on_gone(void *data, uint32_t pid)
 		return;
 	session->connected = session->recording = session->windows = false;
 	light_over(session);
+	joined_end(session);
 	uv_timer_stop(&session->timer);
 	probe_choose_stacks(exact->parts.probe, pid, PROBE_CHOICE_DEFAULT);
 	if (session->job != JOB_NONE)
@@ -395,13 +397,15 @@ int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct e
 	exact->loop = loop;
 	exact->config = *config;
 	exact->parts = *parts;
-	exact->open = 1;
+	exact->open = 2;
 	list_init(&exact->sessions);
 	r = inject_new(loop, parts->intake, &inject, &callbacks, exact, &exact->inject);
 	if (r < 0) {
 		free(exact);
 		return r;
 	}
+	uv_timer_init(loop, &exact->joining);
+	exact->joining.data = exact;
 	*ret = exact;
 	return 0;
 }
@@ -409,6 +413,11 @@ int exact_new(uv_loop_t *loop, const struct exact_config *config, const struct e
 static void on_inject_closed(void *data)
 {
 	exact_part_closed(data);
+}
+
+static void on_joining_closed(uv_handle_t *joining)
+{
+	exact_part_closed(joining->data);
 }
 
 /* A session with a running job ends with the job. */
@@ -420,6 +429,7 @@ void exact_close(struct exact *exact, void (*closed)(void *data))
 	exact->closed = closed;
 	list_for_each(session, &exact->sessions, link)
 		session_end(session);
+	uv_close((uv_handle_t *)&exact->joining, on_joining_closed);
 	inject_close(TAKE(exact->inject), on_inject_closed);
 }
 

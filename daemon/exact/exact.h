@@ -47,6 +47,10 @@ struct exact_parts {
 	 * calls itself (light mode); and how they are. */
 	void (*light)(void *data, uint32_t pid, bool light);
 	enum hot_state (*hot)(void *data, uint32_t pid);
+	/* Whether the probes see what the process calls; and since when they should, and do not:
+	 * to be told as missed, until it is closed again. */
+	bool (*watched)(void *data, uint32_t pid);
+	void (*unseen)(void *data, uint32_t pid, bool open, uint64_t time_ns);
 	/* The library reports a hot call, or what records cost. */
 	void (*priced)(void *data, const struct ts_event *event);
 	struct function_table functions;

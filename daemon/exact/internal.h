@@ -97,6 +97,10 @@ struct session {
 	char note[TS_HELLO_TEXT];    /* sentences for the user */
 	uint32_t cupti_version, records_now;
 	bool recording, windows, rests; /* see struct exact_tier */
+	bool held;			/* the program waits for its calls to be watched, */
+	bool joined;			/* which they are since the hello, */
+	bool unseen;			/* or which was not so for too long, as is told */
+	uint64_t hello_ns;
 	uint32_t cycles;
 	bool asked_open;
 	uint64_t asked_ns;  /* to open or close a window, 0: not yet */
@@ -121,6 +125,7 @@ struct exact {
 	struct exact_config config;
 	struct exact_parts parts;
 	struct inject *inject;
+	uv_timer_t joining; /* while any session is not joined */
 	struct list sessions;
 	struct map by_pid; /* of those that have not ended */
 	struct exact_stats stats;
@@ -154,6 +159,14 @@ void session_leave(struct session *session);
 bool session_process_ended(const struct session *session);
 /* Waits at most this long for what its stage waits for. */
 void session_wait(struct session *session, uint64_t ms);
+
+/* joined.c */
+/* It said hello; `held`: its program waits. */
+void joined_begin(struct session *session, bool held);
+/* Its connection is over. */
+void joined_end(struct session *session);
+/* Its records have no calls yet, and may get some soon: the asker waits for that. */
+bool joined_is_awaited(struct session *session);
 
 /* light.c */
 /* Whether its library reports hot calls itself. */

@@ -123,7 +123,7 @@ void session_answer_attach(struct session *session)
 	};
 
 	session->answer_due = true;
-	if (session->running || session->light.stage == LIGHT_WANTED)
+	if (session->running || session->light.stage == LIGHT_WANTED || joined_is_awaited(session))
 		return;
 	session->answer_due = false;
 	/* Then it has another task. */

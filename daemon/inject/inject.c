@@ -380,6 +380,15 @@ int inject_modules(struct inject *inject, uint32_t pid)
 	return peer_say(inject_find(inject, pid), &kind, sizeof(kind));
 }
 
+int inject_watched(struct inject *inject, uint32_t pid)
+{
+	const uint32_t kind = TS_MESSAGE_WATCHED;
+
+	if (!inject_has(inject, pid))
+		return -ENOENT;
+	return peer_say(inject_find(inject, pid), &kind, sizeof(kind));
+}
+
 int inject_walk(struct inject *inject, uint32_t pid, int fd)
 {
 	const uint32_t kind = TS_MESSAGE_WALK;

@@ -68,6 +68,8 @@ int inject_adopt(struct inject *inject, int fd, uint32_t pid);
 int inject_settings(struct inject *inject, uint32_t pid, const struct ts_settings *settings);
 /* It has mapped more code. */
 int inject_modules(struct inject *inject, uint32_t pid);
+/* Its calls are seen from now on. */
+int inject_watched(struct inject *inject, uint32_t pid);
 int inject_window(struct inject *inject, uint32_t pid, enum ts_window_how how, uint64_t at_ns);
 /* `stacks`: enum ts_stacks, and whether it is to answer. */
 int inject_stacks(struct inject *inject, uint32_t pid, uint32_t stacks, uint64_t sample_ns);

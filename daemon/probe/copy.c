@@ -36,6 +36,11 @@ void copy_free_dropped(struct library_copy *library)
 		copy_free(library);
 }
 
+bool copy_is_other(const struct library_copy *library)
+{
+	return !library->busy && (library->error == -ENOENT || library->error == -EBADMSG);
+}
+
 bool copy_is_put_off(const struct library_copy *library)
 {
 	return (library->error == -EBUSY || library->error == -ETXTBSY) && !library->probes;
@@ -87,7 +92,7 @@ static bool copy_is_hooked(const struct library_copy *library)
 /* Any program can map files with such a name, as often as it likes. */
 static void copy_log(struct library_copy *library)
 {
-	bool other = library->error == -ENOENT || library->error == -EBADMSG;
+	bool other = copy_is_other(library);
 	static struct log_users limit;
 	struct probe_library_stats stats;
 
@@ -116,8 +121,7 @@ static void copy_log(struct library_copy *library)
 
 bool copy_is_blind(const struct library_copy *library)
 {
-	return !library->busy && !library->probes && library->error < 0 &&
-	       library->error != -ENOENT && library->error != -EBADMSG;
+	return !library->busy && !library->probes && library->error < 0 && !copy_is_other(library);
 }
 
 static void waiter_end(struct library_copy *library, uint32_t i, bool missed)

@@ -91,6 +91,8 @@ void copy_attach(struct library_copy *library);
 bool copy_is_put_off(const struct library_copy *library);
 /* As the start of a sentence, who was in the way, and how. */
 void copy_in_way(const struct library_copy *library, char ret[COPY_WHO]);
+/* It only has the name of a library. */
+bool copy_is_other(const struct library_copy *library);
 /* No probes are on it, though they should be. */
 bool copy_is_blind(const struct library_copy *library);
 /* Whoever maps it now has a name for it (broker.h), which it had lost. */

@@ -483,6 +483,32 @@ bool libraries_has(const struct libraries *libraries, uint32_t pid)
 	return false;
 }
 
+static bool is_seen(const struct libraries *libraries, const struct library_copy *library,
+		    uint32_t pid)
+{
+	bool hot = libraries_holds(libraries, pid) ||
+		   links_state(&library->links[PROBE_HOT], pid) == LINKS_OPEN;
+
+	return !library->busy && library->probes && hot &&
+	       links_state(&library->links[PROBE_COLD], pid) == LINKS_OPEN;
+}
+
+bool libraries_is_watched(const struct libraries *libraries, uint32_t pid)
+{
+	bool driver = false;
+
+	for (uint32_t i = 0; i < libraries->count; i++) {
+		const struct library_copy *library = libraries->library[i];
+
+		if (!library_is_of(library, pid) || library->dormant || copy_is_other(library))
+			continue;
+		if (!is_seen(libraries, library, pid))
+			return false;
+		driver |= !library->needs_driver;
+	}
+	return driver;
+}
+
 bool libraries_is_hooked(const struct libraries *libraries, uint32_t pid)
 {
 	for (uint32_t i = 0; i < libraries->count; i++)

@@ -95,6 +95,8 @@ void libraries_leave_out(struct libraries *libraries, uint32_t pid, enum probe_g
 			 bool out);
 /* Its hot calls are reported by our library in it: they are not watched, whatever is asked for. */
 int libraries_hold(struct libraries *libraries, uint32_t pid, bool hold);
+/* Whether all its calls are seen, as far as probes do that, but for reports. */
+bool libraries_is_watched(const struct libraries *libraries, uint32_t pid);
 /* Whether it is known to map any. */
 bool libraries_has(const struct libraries *libraries, uint32_t pid);
 /* Of some of its calls nothing can be known: it has an inline hook. */

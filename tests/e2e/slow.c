@@ -3,7 +3,7 @@
  * whose name has `slow-to-read`; opening the library that is loaded into programs; and the kernel,
  * to take probes off a library (TS_SLOW_LINKS=S: S seconds). Or, instead
  * of all that, the mappings of programs called `slow-to-map`, until somebody writes to the FIFO
- * TS_SLOW_MAPS. */
+ * TS_SLOW_MAPS; or only the first bytes of a libcuda, for TS_SLOW_DRIVER milliseconds. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -27,9 +27,14 @@ static void *next(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
+static int is_all_slow(void)
+{
+	return !getenv("TS_SLOW_MAPS") && !getenv("TS_SLOW_DRIVER");
+}
+
 static void take_long(void)
 {
-	if (!getenv("TS_SLOW_MAPS"))
+	if (is_all_slow())
 		sleep(SLOW_S);
 }
 
@@ -46,6 +51,7 @@ static int is_named(int fd, const char *name)
 
 static void be_slow(int fd, size_t size, off_t offset)
 {
+	const char *driver_ms = getenv("TS_SLOW_DRIVER");
 	static int read;
 
 	if (!read && is_named(fd, "slow-to-read") &&
@@ -53,6 +59,8 @@ static void be_slow(int fd, size_t size, off_t offset)
 		take_long();
 	if (!offset && size == sizeof(Elf64_Ehdr) && is_named(fd, "libcuda")) {
 		dprintf(STDERR_FILENO, "A disk is slow to read a libcuda\n");
+		if (driver_ms)
+			usleep((useconds_t)atoi(driver_ms) * 1000);
 		take_long();
 	}
 }
@@ -191,7 +199,7 @@ __attribute__((visibility("default"))) int close(int fd)
 	const char *seconds = getenv("TS_SLOW_LINKS");
 	int error = errno;
 
-	if (!getenv("TS_SLOW_MAPS") && is_named(fd, "bpf_link") && !is_broker())
+	if (is_all_slow() && is_named(fd, "bpf_link") && !is_broker())
 		sleep(seconds ? (unsigned int)atoi(seconds) : SLOW_S);
 	errno = error;
 	return real(fd);

@@ -222,6 +222,11 @@ int inject_modules(struct inject *inject, uint32_t pid)
 	return 0;
 }
 
+int inject_watched(struct inject *inject, uint32_t pid)
+{
+	return connected ? 0 : -ENOENT;
+}
+
 int inject_stacks(struct inject *inject, uint32_t pid, uint32_t stacks, uint64_t sample_ns)
 {
 	return connected ? 0 : -ENOENT;
@@ -325,6 +330,22 @@ static void on_light(void *data, uint32_t pid, bool light)
 static enum hot_state hot(void *data, uint32_t pid)
 {
 	return HOT_IS_OPEN;
+}
+
+/* Now and then, as probes come and go. */
+static bool is_watched(void *data, uint32_t pid)
+{
+	static unsigned int asked;
+
+	return asked++ % 3 == 0;
+}
+
+static void on_unseen(void *data, uint32_t pid, bool open, uint64_t time_ns)
+{
+	static bool unseen;
+
+	must(unseen != open);
+	unseen = open;
 }
 
 static void on_priced(void *data, const struct ts_event *event)
@@ -556,6 +577,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 					   .recording = on_recording,
 					   .light = on_light,
 					   .hot = hot,
+					   .watched = is_watched,
+					   .unseen = on_unseen,
 					   .priced = on_priced };
 	struct input input = { data, size };
 

@@ -142,7 +142,7 @@ static void the_program_waits_while_another_thread_holds_what_it_needs(void **st
 	wait_done();
 	assert_int_equal(helper_start(need_mutex), 0);
 	begin_ns = clock_ns(CLOCK_MONOTONIC);
-	settle_wait(WAIT_MS);
+	settle_wait(WAIT_MS, 0);
 	assert_true(clock_ns(CLOCK_MONOTONIC) - begin_ns >= WAIT_MS * NS_PER_MS);
 	sem_post(&seen.release);
 	pthread_join(thread, NULL);
@@ -157,11 +157,30 @@ static void who_holds_what_it_needs_does_not_wait_for_it(void **state)
 	seen.settles = true;
 	pthread_mutex_lock(&seen.mutex);
 	assert_int_equal(helper_start(need_mutex), 0);
-	settle_wait(4 * PATIENCE_S * 1000);
+	settle_wait(4 * PATIENCE_S * 1000, 4 * PATIENCE_S * 1000);
 	assert_true(clock_ns(CLOCK_MONOTONIC) - begin_ns < PATIENCE_S * NS_PER_S);
 	pthread_mutex_unlock(&seen.mutex);
 	wait_done();
 	assert_true(settle_missed_since_ns() >= begin_ns);
+}
+
+static void *be_watched(void *unused)
+{
+	settle_begin();
+	settle_watched();
+	sem_post(&seen.done);
+	return NULL;
+}
+
+static void the_program_waits_until_its_calls_are_watched(void **state)
+{
+	uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
+
+	assert_false(settle_wait(0, WAIT_MS));
+	assert_true(clock_ns(CLOCK_MONOTONIC) - begin_ns >= WAIT_MS * NS_PER_MS);
+	assert_int_equal(helper_start(be_watched), 0);
+	assert_true(settle_wait(0, 4 * PATIENCE_S * 1000));
+	wait_done();
 }
 
 int main(void)
@@ -172,6 +191,7 @@ int main(void)
 		cmocka_unit_test(it_runs_as_its_starter_where_that_may_not_be_left),
 		cmocka_unit_test(the_program_waits_while_another_thread_holds_what_it_needs),
 		cmocka_unit_test(who_holds_what_it_needs_does_not_wait_for_it),
+		cmocka_unit_test(the_program_waits_until_its_calls_are_watched),
 	};
 
 	sem_init(&seen.done, 0, 0);

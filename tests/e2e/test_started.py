@@ -1,0 +1,124 @@
+#!/usr/bin/python3
+"""Who is started or attached to is watched: a program waits at its start until its calls are seen, and each record has its
+call; where that takes too long, it goes on, and both the user and the answers are told."""
+import json
+import os
+import subprocess
+import tempfile
+import time
+
+import tracesmith
+from tracesmith import BUILD, wait_for
+
+SLOW = os.path.join(BUILD, "tests", "e2e", "libe2e_slow.so")
+LAUNCHES = 3000
+ROUNDS = int(os.environ.get("TS_ROUNDS", "5"))
+RUN = [os.path.join(BUILD, "tsctl"), "run", "--"]
+WORK_NS = 500000000
+SAID = "are not watched yet"
+
+
+class Case(tracesmith.Case):
+    """Probes come with the first process that maps the driver, and are still going with the next one."""
+    settings = "[probe]\nring_size = 64MiB\n"
+    standing = ()
+    budget = "1%"
+
+    def setUp(self):
+        self.folder = self.own_driver()
+        super().setUp()
+
+    def environment(self, **more):
+        path = f"{self.folder}:{os.path.dirname(tracesmith.library())}"
+        return {**os.environ, "LD_LIBRARY_PATH": path, "FAKE_CUDA_TIME_SCALE": "1", "TRACESMITH_SOCKET": self.daemon.socket, **more}
+
+    def start(self, *command, **options):
+        process = subprocess.Popen([*map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   env=self.environment(), **options)
+        self.addCleanup(self.end, process)
+        return process
+
+    def launches(self, pid):
+        """Of its exact launches: all of them, and those that nobody saw called."""
+        [row] = self.daemon.sql("SELECT count(*) AS n, coalesce(sum(no_call), 0) AS alone FROM op"
+                                f" WHERE exact AND pid = {pid} AND kind IN ('launch', 'kernel')")
+        return row["n"], row["alone"]
+
+
+class Started(Case):
+    def rate(self, *options, **more):
+        process = self.start(*RUN, tracesmith.workload_path("rate"), *options, stderr=subprocess.PIPE, **more)
+        out, err = process.communicate("\n", timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        self.daemon.wait_ended(process.pid)
+        return process.pid, out, err
+
+    def test_each_launch_has_its_call(self):
+        for _ in range(ROUNDS):
+            pid, _, err = self.rate("--count", LAUNCHES)
+            wait_for("its records", lambda: self.launches(pid)[0] == LAUNCHES)
+            alone = self.launches(pid)[1]
+            answer = self.daemon.answer("apis", "--pid", pid)
+            calls = {row["fn"]: row["calls"] for row in answer["rows"]}
+            if SAID in err:  # on a busy machine
+                self.assertIn("gap", answer["loss"])
+            else:
+                self.assertEqual((alone, calls.get("cuLaunchKernel"), err), (0, LAUNCHES, ""), answer["loss"])
+            self.assertNotIn("windows", answer["loss"])
+
+
+class Held(Started):
+    """Its disk takes some of the second that the program waits for, for the first bytes of a driver."""
+
+    def launch(self):
+        self.daemon.start(["env", f"LD_PRELOAD={SLOW}", "TS_SLOW_DRIVER=300"])
+
+
+class Late(Case):
+    """Its disk takes six seconds for them."""
+
+    def launch(self):
+        self.daemon.start(["env", f"LD_PRELOAD={SLOW}"])
+
+    def run_to_end(self, stderr):
+        process = self.start(*RUN, tracesmith.workload_path("rate"), "--count", LAUNCHES, stderr=stderr)
+        _, err = process.communicate("\n", timeout=120)
+        self.assertEqual(process.returncode, 0)
+        self.daemon.wait_ended(process.pid)
+        return process.pid, err
+
+    def test_it_goes_on_and_both_are_told(self):
+        pid, err = self.run_to_end(subprocess.PIPE)
+        self.assertIn(SAID, err)
+        self.assertEqual(err.count("\n"), 1, err)
+        self.assertIn("gap", self.daemon.answer("loss", "--pid", pid)["loss"])
+
+    def test_nothing_is_written_where_the_errors_of_tsctl_would_not_go(self):
+        """The file that has the number 2 by then may be any."""
+        with tempfile.NamedTemporaryFile("r") as file:
+            process = self.start(*RUN, "/bin/sh", "-c", f'exec 2>"{file.name}"; exec "$@"', "sh",
+                                 tracesmith.workload_path("rate"), "--count", LAUNCHES)
+            process.communicate("\n", timeout=120)
+            self.assertEqual((process.returncode, file.read()), (0, ""))
+
+
+class Attached(Case):
+    """Its disk takes three seconds for them, and CUPTI starts at once."""
+
+    def launch(self):
+        self.daemon.start(["env", f"LD_PRELOAD={SLOW}", "TS_SLOW_DRIVER=3000"])
+
+    def test_recording_has_started_when_it_says_so(self):
+        process = self.start(tracesmith.workload_path("loop"), "--seconds", 1800)
+        result = self.daemon.ctl_again("attach", process.pid, "--wait=60s", "--json")
+        self.assertEqual(result.code, 0, result.err)
+        since_ns = time.monotonic_ns()
+        self.assertNotIn("not watched", " ".join(json.loads(result.out)["notes"]))
+        # What was launched before may run a little later.
+        after = f"exact AND pid = {process.pid} AND kind IN ('launch', 'kernel') AND gpu_start_ns > {since_ns + WORK_NS}"
+        wait_for("kernels after that", lambda: self.daemon.sql(f"SELECT count(*) AS n FROM op WHERE {after}")[0]["n"] > 20)
+        self.assertEqual(self.daemon.sql(f"SELECT count(*) AS n FROM op WHERE {after} AND no_call")[0]["n"], 0)
+
+
+if __name__ == "__main__":
+    tracesmith.main()
