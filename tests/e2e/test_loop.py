@@ -124,6 +124,9 @@ class Loop(tracesmith.Case):
         manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.addCleanup(manager.close)
         manager.bind(path)
+        manager.settimeout(tracesmith.DEADLINE)
+        os.chmod(os.path.dirname(path), 0o755)
+        os.chmod(path, 0o666)  # as systemd's
         self.start("sh", "-c", f'NOTIFY_SOCKET={path} WATCHDOG_USEC=100000 WATCHDOG_PID=$$ exec "$@"', "sh")
         self.assertEqual(manager.recv(100), b"READY=1")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as filler:
