@@ -137,9 +137,10 @@ static const struct setting settings[] = {
 
 	{ "probe", "light", CHOICE, AT(light), "request", 0, 0, lights,
 	  "Which processes report frequent calls from inside: none (never), those that were\n"
-	  "asked to with 'tsctl attach --light' or 'tsctl run --light' (request), also those of\n"
-	  "the exact tier without a budget (exact), or also those that their budget would have\n"
-	  "watched in windows (auto): the daemon then attaches to them by itself." },
+	  "asked to with 'tsctl attach --light' or 'tsctl run --light', and of the exact tier\n"
+	  "those that trap_limit would leave out (request), all others of that tier without a\n"
+	  "budget (exact), or also those that their budget would have watched in windows (auto):\n"
+	  "the daemon then attaches to them by itself." },
 
 	{ "exact", "attach_library", TEXT, AT(attach_library), "", 0, 0, NULL,
 	  "Library that 'tsctl attach' loads into a process; if empty, the one installed with the\n"

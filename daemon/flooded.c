@@ -51,6 +51,15 @@ static void on_reports(void *data, uint32_t pid, bool watched, double share)
 			pid, 100 * share);
 }
 
+static bool on_relieve(void *data, uint32_t pid)
+{
+	struct daemon *daemon = data;
+	struct probe_stats stats;
+
+	probe_stats(daemon->probe, &stats, NULL, 0);
+	return stats.single && daemon->exact && exact_relieve(daemon->exact, pid);
+}
+
 static void on_counted(void *data, uint32_t pid, const struct probe_hits *grown)
 {
 	struct daemon *daemon = data;
@@ -80,6 +89,7 @@ int daemon_start_flood(struct daemon *daemon)
 		.reports = on_reports,
 		.out = on_out,
 		.in = on_in,
+		.relieve = on_relieve,
 		.counted = on_counted,
 	};
 	struct flood_config config = flood_config(daemon);

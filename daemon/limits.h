@@ -307,6 +307,9 @@
 #define LIMIT_LEFT_OUT_MAX_NS 600000000000ull
 /* It may owe what its limit is worth in this time. */
 #define LIMIT_LEFT_OUT_BURST_NS 1000000000ull
+/* Of a process that is recorded exactly, hot calls do not count for this long: then its library
+ * reports them, unless the process lets nobody stop it. */
+#define LIMIT_RELIEF_NS 5000000000ull
 
 /* The same for reports of its framework's allocator. Meanwhile its sums are as old as this at most;
  * and a model of 100,000 blocks is loaded within the burst. */

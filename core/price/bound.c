@@ -73,6 +73,31 @@ static void bound_enforce(struct bound *bound, const struct bound_config *config
 	bound->debt_ns = 0;
 }
 
+static double debt_after(const struct bound *bound, const struct bound_config *config,
+			 double elapsed_ns, const double spent_ns[BOUND_GROUPS])
+{
+	return fmax(bound->debt_ns + sum(spent_ns) - config->limit * elapsed_ns, 0);
+}
+
+static bool is_too_much(const struct bound_config *config, double debt_ns)
+{
+	return debt_ns > config->limit * (double)config->burst_ns;
+}
+
+bool bound_is_due(const struct bound *bound, const struct bound_config *config, uint64_t now_ns,
+		  const double spent_ns[BOUND_GROUPS])
+{
+	double elapsed_ns = bound->ticked_ns ? (double)(now_ns - bound->ticked_ns) : 0;
+
+	return config->limit > 0 && elapsed_ns > 0 &&
+	       is_too_much(config, debt_after(bound, config, elapsed_ns, spent_ns));
+}
+
+void bound_forgive(struct bound *bound)
+{
+	bound->debt_ns = 0;
+}
+
 bool bound_tick(struct bound *bound, const struct bound_config *config, uint64_t now_ns,
 		const double spent_ns[BOUND_GROUPS])
 {
@@ -93,8 +118,8 @@ bool bound_tick(struct bound *bound, const struct bound_config *config, uint64_t
 	}
 	for (size_t i = 0; i < BOUND_GROUPS; i++)
 		bound->spent_ns[i] += spent_ns[i];
-	bound->debt_ns = fmax(bound->debt_ns + sum(spent_ns) - config->limit * elapsed_ns, 0);
-	if (bound->debt_ns <= config->limit * (double)config->burst_ns)
+	bound->debt_ns = debt_after(bound, config, elapsed_ns, spent_ns);
+	if (!is_too_much(config, bound->debt_ns))
 		return false;
 	bound_enforce(bound, config, now_ns);
 	return true;

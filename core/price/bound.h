@@ -37,6 +37,12 @@ struct bound {
 bool bound_tick(struct bound *bound, const struct bound_config *config, uint64_t now_ns,
 		const double spent_ns[BOUND_GROUPS]);
 
+/* Whether that would put it out. */
+bool bound_is_due(const struct bound *bound, const struct bound_config *config, uint64_t now_ns,
+		  const double spent_ns[BOUND_GROUPS]);
+/* It owes nothing any more. */
+void bound_forgive(struct bound *bound);
+
 /* It is left out of the group in which it spends most, whatever the limit: the host needs that.
  * `spent_ns`: lately, in `lately_ns`. False: it is out of all in which it spent anything. */
 bool bound_put_out(struct bound *bound, const struct bound_config *config, uint64_t now_ns,

@@ -114,6 +114,9 @@ bool exact_inside_since(const struct exact *exact, uint32_t pid, uint64_t since_
 void exact_set_inside(struct exact *exact, bool inside, bool never);
 /* Another mean time between two sampled stacks. */
 void exact_sample(struct exact *exact);
+/* A process runs into probes too often. True: it is recorded without a budget, and its library will
+ * report its hot calls soon. */
+bool exact_relieve(struct exact *exact, uint32_t pid);
 /* A process in light mode runs into probes too often; `first`: it has not been told yet. False: it
  * is not in light mode. */
 bool exact_flooded(struct exact *exact, uint32_t pid, bool first);

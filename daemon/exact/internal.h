@@ -39,6 +39,7 @@ struct light_session {
 	bool stays;		      /* it ends, but the session goes on */
 	bool asked;		      /* to offer it again, and has not answered */
 	bool refused;		      /* it cannot be done: it is not asked again */
+	bool relieved;		      /* its calls are too many for probes */
 	bool unsure;		      /* nobody says how the last change went */
 	bool foreign;		      /* it numbers its threads otherwise than we do */
 	struct probe_stub *stub;      /* NULL: calls get no stacks from inside */

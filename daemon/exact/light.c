@@ -192,8 +192,12 @@ static void light_note_stub(struct session *session)
 /* Windows of a budget open and close the probes. */
 static bool light_is_wanted(const struct session *session)
 {
-	return session->exact->config.inside && !session->settings.budget_ppm &&
-	       !session->windows && !session->failed && !session->light.refused;
+	const struct exact_config *config = &session->exact->config;
+	const struct light_session *light = &session->light;
+
+	return (config->inside || (light->relieved && !config->never)) &&
+	       !session->settings.budget_ppm && !session->windows && !session->failed &&
+	       !light->refused;
 }
 
 void light_choose(struct session *session)
@@ -209,10 +213,10 @@ void exact_set_inside(struct exact *exact, bool inside, bool never)
 {
 	struct session *session;
 
-	exact->config.never = never;
-	if (exact->config.inside == inside)
+	if (exact->config.inside == inside && exact->config.never == never)
 		return;
 	exact->config.inside = inside;
+	exact->config.never = never;
 	list_for_each(session, &exact->sessions, link)
 		light_rechoose(session);
 }
@@ -451,6 +455,18 @@ void light_rechoose(struct session *session)
 	} else if (wanted && !light->asked && session->recording && light_may_begin(session)) {
 		light_ask(session);
 	}
+}
+
+bool exact_relieve(struct exact *exact, uint32_t pid)
+{
+	struct session *session = session_find(exact, pid);
+
+	if (!session || !session->connected || session->stage == SESSION_LEAVING ||
+	    session->settings.light == TS_LIGHT_ALONE)
+		return false;
+	session->light.relieved = true;
+	light_rechoose(session);
+	return light_is_wanted(session) && session->light.stage != LIGHT_ON;
 }
 
 /* What a probe saw of a thread has both of its numbers, also when it has ended before the calls

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/list.h"
 #include "core/base/log.h"
@@ -34,6 +35,7 @@ struct flooder {
 	bool unwatched;		/* its reports are */
 	bool out[PROBE_GROUPS]; /* as told */
 	bool for_host;
+	uint64_t relieved_ns; /* since then its library is to report its hot calls, 0: never */
 	uint64_t out_ns[PROBE_GROUPS], told_ns;
 	uint32_t turn; /* when it was last found */
 };
@@ -250,6 +252,38 @@ static void flooder_turn_reports(struct flood *flood, struct flooder *flooder)
 		flooder_apply_reports(flood, flooder);
 }
 
+/* Whether its hot calls do not count against its limit: its library is to report them itself, which
+ * it does soon or never. */
+static bool flooder_is_relieved(struct flood *flood, struct flooder *flooder,
+				const struct bound_config *config)
+{
+	const double *spent_ns = flooder->spent_ns;
+
+	if (bound_is_out(&flooder->bound) || spent_ns[PROBE_HOT] < spent_ns[PROBE_COLD] ||
+	    !bound_is_due(&flooder->bound, config, flood->now_ns, spent_ns))
+		return false;
+	if (flooder->relieved_ns && flood->now_ns - flooder->relieved_ns > LIMIT_RELIEF_NS)
+		return false;
+	if (!flood->callbacks.relieve(flood->data, flooder->pid))
+		return false;
+	if (!flooder->relieved_ns)
+		flooder->relieved_ns = flood->now_ns;
+	return true;
+}
+
+static bool flooder_tick(struct flood *flood, struct flooder *flooder,
+			 const struct bound_config *config)
+{
+	double spent_ns[PROBE_GROUPS];
+
+	memcpy(spent_ns, flooder->spent_ns, sizeof(spent_ns));
+	if (flooder_is_relieved(flood, flooder, config)) {
+		bound_forgive(&flooder->bound);
+		spent_ns[PROBE_HOT] = 0;
+	}
+	return bound_tick(&flooder->bound, config, flood->now_ns, spent_ns);
+}
+
 static void flooder_turn(struct flood *flood, struct flooder *flooder)
 {
 	struct bound_config config = flood_bound(flood);
@@ -257,7 +291,7 @@ static void flooder_turn(struct flood *flood, struct flooder *flooder)
 
 	if (!was_out)
 		flooder->for_host = false;
-	if (bound_tick(&flooder->bound, &config, flood->now_ns, flooder->spent_ns))
+	if (flooder_tick(flood, flooder, &config))
 		flooder_apply(flood, flooder, was_out);
 	flooder_turn_reports(flood, flooder);
 	flood->busy |=

@@ -41,6 +41,9 @@ struct flood_callbacks {
 		    bool first);
 	/* No more. */
 	void (*in)(void *data, uint32_t pid, enum probe_group group, uint64_t now_ns);
+	/* It would be left out of its hot calls. True: soon its library reports them, and its
+	 * probes go. */
+	bool (*relieve)(void *data, uint32_t pid);
 	/* What was counted of it since the last time, if anything was. */
 	void (*counted)(void *data, uint32_t pid, const struct probe_hits *grown);
 };

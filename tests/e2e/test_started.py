@@ -3,6 +3,7 @@
 call; where that takes too long, it goes on, and both the user and the answers are told."""
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -12,6 +13,7 @@ from tracesmith import BUILD, wait_for
 
 SLOW = os.path.join(BUILD, "tests", "e2e", "libe2e_slow.so")
 LAUNCHES = 3000
+RATE = 20000
 ROUNDS = int(os.environ.get("TS_ROUNDS", "5"))
 RUN = [os.path.join(BUILD, "tsctl"), "run", "--"]
 WORK_NS = 500000000
@@ -100,6 +102,36 @@ class Late(Case):
                                  tracesmith.workload_path("rate"), "--count", LAUNCHES)
             process.communicate("\n", timeout=120)
             self.assertEqual((process.returncode, file.read()), (0, ""))
+
+
+class Frequent(Case):
+    """Whoever asked for records gets their calls, though probes would take more of a CPU than one process may have."""
+    settings = "[probe]\nring_size = 256MiB\nlaunch_stacks = 0\n[exact]\nring_records = 1048576\n"
+    trap_limit = "1%"
+    budget = "none"
+
+    def check(self, process, out):
+        launches = next(json.loads(line) for line in out.splitlines() if '"kind"' in line)["calls"]
+        self.daemon.wait_ended(process.pid)
+        wait_for("its records", lambda: self.launches(process.pid)[0] == launches)
+        self.assertEqual(self.launches(process.pid)[1], 0, self.daemon.answer("loss", "--pid", process.pid)["loss"])
+        answer = self.daemon.answer("apis", "--pid", process.pid)
+        calls = {row["fn"]: row["calls"] for row in answer["rows"]}
+        self.assertEqual((calls["cuLaunchKernel"], answer["loss"].get("left-out-frequent")), (launches, None))
+
+    def test_of_a_program_that_was_started(self):
+        process = self.start(*RUN, tracesmith.workload_path("rate"), "--rate", RATE, "--seconds", 4)
+        self.check(process, process.communicate("\n", timeout=120)[0])
+        self.assertIn(f"Process {process.pid} reports the calls of", self.daemon.log())
+
+    def test_where_it_may_not_the_limit_holds(self):
+        with open(self.daemon.config, "a") as file:
+            file.write("[probe]\nlight = never\n")
+        self.daemon.process.send_signal(signal.SIGHUP)
+        wait_for("the settings to be read", lambda: "Reread" in self.daemon.log())
+        process = self.start(*RUN, tracesmith.workload_path("rate"), "--rate", RATE, "--stop")
+        wait_for("it to be left out", lambda: f"Process {process.pid} hit probes" in self.daemon.log())
+        wait_for("the loss to be told", lambda: "left-out-frequent" in self.daemon.answer("apis", "--pid", process.pid)["loss"])
 
 
 class Attached(Case):

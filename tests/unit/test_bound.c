@@ -161,9 +161,34 @@ static void the_host_takes_one_group_after_the_other(void **state)
 	assert_false(bound_is_out(&process.bound));
 }
 
+static void who_is_due_is_known_before_and_can_be_forgiven(void **state)
+{
+	const double spent_ns[BOUND_GROUPS] = { [HOT] = 0.9 * (double)TICK_NS };
+	struct process process = begin();
+	int forgiven = 0;
+
+	for (int i = 0; i < 40; i++) {
+		bool due =
+			bound_is_due(&process.bound, &config, process.now_ns + TICK_NS, spent_ns);
+
+		if (due && forgiven++ < 2)
+			bound_forgive(&process.bound);
+		process.now_ns += TICK_NS;
+		if (bound_tick(&process.bound, &config, process.now_ns, spent_ns)) {
+			assert_true(due);
+			assert_int_equal(forgiven, 3);
+			assert_true(process.bound.out[HOT]);
+			return;
+		}
+		assert_true(!due || forgiven < 3);
+	}
+	fail();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_is_due_is_known_before_and_can_be_forgiven),
 		cmocka_unit_test(who_stays_below_the_limit_stays_in),
 		cmocka_unit_test(a_flood_is_over_within_the_next_tick),
 		cmocka_unit_test(little_too_much_takes_longer),
