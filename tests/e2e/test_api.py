@@ -1,5 +1,6 @@
 """The protobuf API, spoken by a client that is not ours."""
 import tracesmith
+import unit
 from foreign import ENDLESS, Client, control
 from tracesmith import run
 
@@ -14,6 +15,14 @@ class Api(tracesmith.Case):
         super().setUp()
         self.client = Client(self.daemon.socket)
         self.addCleanup(self.client.socket.close)
+
+    def test_the_daemon_has_what_its_unit_gives_it(self):
+        """And not all rights, as when root starts it: this is what the tests run."""
+        with open(f"/proc/{self.daemon.process.pid}/status") as file:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in file)
+        self.assertEqual(status["Uid"].split(), 4 * [str(unit.USER)])
+        self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
+        self.assertEqual(int(status["CapBnd"], 16).bit_count(), len(unit.settings()["CapabilityBoundingSet"][0].split()))
 
     def test_hello(self):
         reply = self.client.ask(id=1, hello=control.HelloRequest(protocol=1))[0]

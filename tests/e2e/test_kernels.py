@@ -25,7 +25,7 @@ uname -rv
 """
 ONE_LINK, SINGLE_LINKS = "export HOOKED=OneLinkForAll", "export HOOKED=Hooked.test_daemon_starts"
 FLOOD = f"""
-/usr/bin/python3 -B {HERE}/test_flood.py Rights
+/usr/bin/python3 -B {HERE}/test_flood.py Flood.test_a_flood_of_allocations
 """
 REFUSED = f"""
 uname -r

@@ -75,6 +75,17 @@ class Held(Started):
     def launch(self):
         self.daemon.start(["env", f"LD_PRELOAD={SLOW}", "TS_SLOW_DRIVER=300"])
 
+    def test_each_launch_in_a_recording_has_its_call(self):
+        path = os.path.join(self.daemon.directory, "held.sbt")
+        process = self.start(os.path.join(BUILD, "tsctl"), "record", "-o", path, "--", tracesmith.workload_path("rate"), "--count",
+                             LAUNCHES, stderr=subprocess.PIPE)
+        _, err = process.communicate("\n", timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        [row] = self.daemon.sql("SELECT count(*) AS n, coalesce(sum(no_call), 0) AS alone FROM op WHERE exact AND kind IN"
+                                " ('launch', 'kernel')", "--file", path)
+        if SAID not in err:
+            self.assertEqual((row["n"], row["alone"]), (LAUNCHES, 0), err)
+
 
 class Late(Case):
     """Its disk takes six seconds for them."""
