@@ -22,7 +22,7 @@ class Api(tracesmith.Case):
             status = dict(line.rstrip("\n").split(":\t", 1) for line in file)
         self.assertEqual(status["Uid"].split(), 4 * [str(unit.USER)])
         self.assertEqual((status["NoNewPrivs"], status["Seccomp"]), ("1", "2"))
-        self.assertEqual(int(status["CapBnd"], 16).bit_count(), len(unit.settings()["CapabilityBoundingSet"][0].split()))
+        self.assertEqual(int(status["CapBnd"], 16).bit_count(), len(unit.capabilities()))
 
     def test_hello(self):
         reply = self.client.ask(id=1, hello=control.HelloRequest(protocol=1))[0]

@@ -37,12 +37,17 @@ def settings():
     return found
 
 
-def command(old_kernel=False):
-    """What comes before the command of a program that is to run so: on a kernel without links to many functions, or this one."""
+def capabilities(old_kernel=False):
+    """On a kernel without links to many functions, or this one."""
     names = [name.removeprefix("CAP_").lower() for line in settings()["AmbientCapabilities"] for name in line.split()]
     if old_kernel or tuple(map(int, re.findall(r"\d+", platform.release())[:2])) < HAS_UPROBE_MULTI:
         names.append("sys_admin")
-    rights = ",".join(["-all", *("+" + name for name in names)])
+    return names
+
+
+def command(old_kernel=False):
+    """What comes before the command of a program that is to run so."""
+    rights = ",".join(["-all", *("+" + name for name in capabilities(old_kernel))])
     return ["nice", "-n", str(NICE), "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", f"--inh-caps={rights}",
             f"--ambient-caps={rights}", f"--bounding-set={rights}", "--no-new-privs", sys.executable, "-BIS", HERE]
 
