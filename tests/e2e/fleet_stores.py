@@ -9,6 +9,7 @@ import uuid
 
 import clickhouse
 import tracesmith
+import unit
 from tracesmith import BUILD
 
 SHIP = os.path.join(BUILD, "tracesmith-ship")
@@ -60,6 +61,7 @@ class Host:
     def make(self, template):
         """The store, of one that a daemon has made, before its daemon starts."""
         shutil.copy(template, self.daemon.database)
+        unit.own(self.daemon.database)
         with tracesmith.edited(self.daemon.database) as db:
             self._fill(db)
         return self
