@@ -15,9 +15,10 @@ static void on_out(void *data, uint32_t pid, enum probe_group group, uint64_t si
 {
 	struct daemon *daemon = data;
 
-	/* It reports its hot calls itself: no more than their stacks are missing. */
+	/* It reports its hot calls itself: from then on no more than their stacks are missing. */
 	if (group == PROBE_HOT && daemon->exact && exact_flooded(daemon->exact, pid, first))
-		ledger_drop(&daemon->ledger, pid, left_out[group], LEDGER_FLOOD);
+		ledger_close(&daemon->ledger, pid, left_out[group], LEDGER_FLOOD,
+			     exact_inside_from(daemon->exact, pid));
 	else
 		ledger_open(&daemon->ledger, pid, left_out[group], LEDGER_FLOOD, since_ns);
 }

@@ -107,7 +107,7 @@ bool settle_wait(unsigned int ms, unsigned int watched_ms)
 		blocked = waits_for_us();
 	}
 	__atomic_store_n(&waited_ns, clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELEASE);
-	return has & WATCHED;
+	return has & WATCHED || blocked;
 }
 
 uint64_t settle_missed_since_ns(void)

@@ -13,7 +13,7 @@ void settle_done(void);
 /* The daemon sees the program's calls, or there is none. */
 void settle_watched(void);
 /* Waits for both, at most this long for each, and no longer once our thread waits for the calling
- * one. False: the daemon does not see them yet. */
+ * one. False: the daemon does not see them after that time. */
 bool settle_wait(unsigned int ms, unsigned int watched_ms);
 /* For the first recording that starts: since when the program does not wait any more, 0 if it still
  * does, or never has. On our thread. */

@@ -106,8 +106,9 @@ void exact_window(struct exact *exact, uint32_t pid, enum ts_window_how how, uin
 /* Whether the library reports that call, which a probe has seen too. NULL: no. */
 bool exact_covers(struct exact *exact, const struct ts_event *event);
 
-/* Whether the library has reported the hot calls of a process since then, whatever its probes saw.
- */
+/* Since when the library reports the hot calls of a process, whatever its probes see; 0: it does
+ * not. */
+uint64_t exact_inside_from(const struct exact *exact, uint32_t pid);
 bool exact_inside_since(const struct exact *exact, uint32_t pid, uint64_t since_ns);
 
 /* Of all sessions. */

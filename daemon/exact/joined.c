@@ -25,10 +25,12 @@ static void session_unseen(struct session *session, bool unseen, uint64_t time_n
 static void session_join(struct session *session, uint64_t now_ns)
 {
 	session->joined = true;
-	inject_watched(session->exact->inject, session->pid);
+	/* See session_leave(). */
+	if (session->held && session->stage != SESSION_LEAVING)
+		inject_watched(session->exact->inject, session->pid);
 	if (session->unseen)
 		session_unseen(session, false, now_ns);
-	if (session->answer_due)
+	if (session->attach && session->answer_due)
 		session_answer_attach(session);
 }
 
@@ -44,7 +46,7 @@ static uint64_t session_look(struct session *session, uint64_t now_ns)
 	}
 	if (passed_ns >= (uint64_t)HOLD_NS && session->held && !session->unseen)
 		session_unseen(session, true, session->hello_ns);
-	if (session->answer_due)
+	if (session->attach && session->answer_due)
 		session_answer_attach(session);
 	return passed_ns < (uint64_t)SOON_NS ? SOON_MS
 	       : passed_ns < LATER_NS	     ? LATER_MS

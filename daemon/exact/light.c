@@ -500,12 +500,18 @@ bool exact_covers(struct exact *exact, const struct ts_event *event)
 	       span_has(&session->light.before, event->start_ns);
 }
 
-bool exact_inside_since(const struct exact *exact, uint32_t pid, uint64_t since_ns)
+uint64_t exact_inside_from(const struct exact *exact, uint32_t pid)
 {
 	const struct session *session = session_find(exact, pid);
-	uint64_t from_ns = 0;
 
-	if (session && (session->light.stage == LIGHT_ON || session->light.stage == LIGHT_ENDING))
-		from_ns = span_begin(&session->light.span);
+	if (!session || (session->light.stage != LIGHT_ON && session->light.stage != LIGHT_ENDING))
+		return 0;
+	return span_begin(&session->light.span);
+}
+
+bool exact_inside_since(const struct exact *exact, uint32_t pid, uint64_t since_ns)
+{
+	uint64_t from_ns = exact_inside_from(exact, pid);
+
 	return from_ns && from_ns <= since_ns;
 }

@@ -345,6 +345,9 @@ static void flood_back_off(struct flood *flood)
 	if (!worst)
 		return;
 	was_out = bound_is_out(&worst->bound);
+	/* The host cannot wait until its library takes over. */
+	if (worst->spent_ns[PROBE_HOT] > worst->spent_ns[PROBE_COLD])
+		flood->callbacks.relieve(flood->data, worst->pid);
 	worst->for_host = !was_out;
 	if (!bound_put_out(&worst->bound, &config, flood->now_ns, worst->spent_ns,
 			   flood->now_ns - flood->before_ns))

@@ -30,6 +30,8 @@ MEMORY = {"probes": (4, 8), "start": (4, 8), "detach": (8, 256), "undo-light": (
 TRACED = (96, 512)
 # CUPTI cannot be unloaded, nor what it is linked with; and the kernel's page for probes.
 STAYS = r"cupti|\[uprobes\]|lib(dl|pthread|rt|util|m|stdc\+\+|gcc_s)[.-]|nvperf|pcsamplingutil"
+# What `tsctl run` says on a machine that is too busy to watch a program from its start.
+NOT_WATCHED = r"tsctl run: calls of this program are not watched yet.*\n"
 LOOK_MAX = 256  # threads that are looked at
 
 
@@ -316,7 +318,8 @@ class Trial:
             self._kill()
             self.code = self.process.wait()
             self.output.seek(0)
-            self.out = self.output.read().decode(errors="replace").replace(self.page.file.name, "PAGE")
+            out = self.output.read().decode(errors="replace").replace(self.page.file.name, "PAGE")
+            self.out = re.sub(NOT_WATCHED, "", out)
             self.output.close()
         self.text, self.busy_ns, self.skipped = self.page.text, self.page.busy_ns, self.page.skipped
         self.page.close()

@@ -152,7 +152,7 @@ class Attached(Case):
         self.daemon.start(["env", f"LD_PRELOAD={SLOW}", "TS_SLOW_DRIVER=3000"])
 
     def test_recording_has_started_when_it_says_so(self):
-        process = self.start(tracesmith.workload_path("loop"), "--seconds", 1800)
+        process = self.start(tracesmith.workload_path("loop"), "--seconds", 1800, "--pace-ms", 1)
         result = self.daemon.ctl_again("attach", process.pid, "--wait=60s", "--json")
         self.assertEqual(result.code, 0, result.err)
         since_ns = time.monotonic_ns()
