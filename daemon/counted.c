@@ -46,10 +46,10 @@ static struct core_loss loss_since(const struct daemon *daemon, uint32_t process
 void daemon_ended(struct daemon *daemon, const struct core_process *process)
 {
 	daemon->ended[daemon->ends++ % DAEMON_ENDED] =
-		(struct ended){ .pid = process->pid, .id = process->id };
+		(struct ended){ process->pid, process->id, process->exit_ns };
 }
 
-uint32_t daemon_process_of(const struct daemon *daemon, uint32_t pid)
+uint32_t daemon_process_of(const struct daemon *daemon, uint32_t pid, uint64_t since_ns)
 {
 	const struct core_process *process = core_process_by_pid(daemon->core, pid);
 
@@ -58,7 +58,7 @@ uint32_t daemon_process_of(const struct daemon *daemon, uint32_t pid)
 	for (uint32_t i = 1; i <= DAEMON_ENDED && i <= daemon->ends; i++) {
 		const struct ended *ended = &daemon->ended[(daemon->ends - i) % DAEMON_ENDED];
 
-		if (ended->pid == pid)
+		if (ended->pid == pid && ended->time_ns >= since_ns)
 			return ended->id;
 	}
 	return 0;
@@ -67,7 +67,7 @@ uint32_t daemon_process_of(const struct daemon *daemon, uint32_t pid)
 static void on_lost(void *data, uint32_t pid, const struct probe_counters *lost)
 {
 	struct daemon *daemon = data;
-	struct core_loss loss = loss_since(daemon, daemon_process_of(daemon, pid));
+	struct core_loss loss = loss_since(daemon, daemon_process_of(daemon, pid, 0));
 	struct probe_counters own = *lost;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

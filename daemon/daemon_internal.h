@@ -51,6 +51,7 @@ struct gap {
 /* A process, by what the kernel calls it. */
 struct ended {
 	uint32_t pid, id;
+	uint64_t time_ns;
 };
 
 /* Copies of driver libraries of a user that got no probes. */
@@ -213,8 +214,8 @@ bool daemon_awaits_helpers(struct daemon *daemon);
 /* counted.c */
 void daemon_count_losses(struct daemon *daemon, uint64_t now_ns);
 void daemon_ended(struct daemon *daemon, const struct core_process *process);
-/* The id of one that runs, or has ended lately; 0: it is not known. */
-uint32_t daemon_process_of(const struct daemon *daemon, uint32_t pid);
+/* The id of one that runs, or has ended lately, and not before that time; 0: it is not known. */
+uint32_t daemon_process_of(const struct daemon *daemon, uint32_t pid, uint64_t since_ns);
 
 /* unwound.c */
 /* By what is known of mappings: without the kernel's reports only frame pointers are safe. */

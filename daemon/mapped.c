@@ -203,7 +203,7 @@ static void on_late(void *data, uint32_t pid)
 	const struct core_loss loss = {
 		.start_ns = now_ns,
 		.end_ns = now_ns,
-		.process = daemon_process_of(daemon, pid),
+		.process = daemon_process_of(daemon, pid, 0),
 		.reason = LOSS_MAPPING,
 		.count = 1,
 	};

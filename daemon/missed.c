@@ -128,7 +128,6 @@ static bool matters(struct daemon *daemon, const struct ledger_entry *entry)
 static bool on_tell(void *data, const struct ledger_entry *entry, uint64_t until_ns, bool last)
 {
 	struct daemon *daemon = data;
-	const struct core_process *process = core_process_by_pid(daemon->core, entry->pid);
 	const struct gap gap = {
 		.pid = entry->pid,
 		.reason = (uint8_t)entry->reason,
@@ -136,14 +135,16 @@ static bool on_tell(void *data, const struct ledger_entry *entry, uint64_t until
 		.start_ns = entry->since_ns,
 		.end_ns = until_ns,
 	};
+	uint32_t id;
 
 	if (!matters(daemon, entry))
 		return false;
-	if (process || !entry->pid)
-		gap_lose(daemon, process ? process->id : 0, &gap);
+	id = daemon_process_of(daemon, entry->pid, entry->since_ns);
+	if (id || !entry->pid)
+		gap_lose(daemon, id, &gap);
 	else if (last && !entry->told)
 		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = gap;
-	return process || !entry->pid;
+	return id || !entry->pid;
 }
 
 void daemon_start_ledger(struct daemon *daemon)

@@ -55,7 +55,7 @@ static void count_cut(struct daemon *daemon, const struct unwound *unwound)
 	const struct core_loss loss = {
 		.start_ns = unwound->time_ns,
 		.end_ns = unwound->time_ns,
-		.process = daemon_process_of(daemon, unwound->tgid),
+		.process = daemon_process_of(daemon, unwound->tgid, 0),
 		.reason = LOSS_STACK_CUT,
 		.count = 1,
 	};

@@ -384,6 +384,8 @@ void maps_process_fork(struct maps *maps, const struct maps_image *parent, uint3
 		return;
 	child->forked = true;
 	maps_image_copy(child->image, parent);
+	if (parent->mapped_ns && !parent->told)
+		child->image->mapped_ns = time_ns;
 	if (watch_start(child) < 0) {
 		if (parent->ask)
 			maps_ask_history(child->image);
