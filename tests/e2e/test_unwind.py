@@ -236,6 +236,9 @@ class Flood(Case):
     def test_code_compiled_all_the_time_does_not_send_stacks_for_ever(self):
         before = self.unwound()
         count = 4000
+        other = self.start(TARGET, "/tmp", self.library, "flood", "1")
+        other.stdout.readline()
+        wait_for("another process", lambda: self.daemon.known(other.pid))
         process = self.start(TARGET, "/tmp", self.library, "flood", str(count))
         process.stdout.readline()
         wait_for("its calls", lambda: sum(self.ends(process.pid).values()) == count)
@@ -245,6 +248,8 @@ class Flood(Case):
         self.assertLess(asked, count / 2)
         self.assertEqual(lost["stack-cut"], ends["missed"])
         self.assertNotIn("ring-full", lost)
+        self.assertNotIn("stack-cut", self.lost(other.pid))
+        self.finish(other)
         wait_for("whole stacks of others", self.python_is_whole)
 
     def stacks(self, pid):
