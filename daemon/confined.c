@@ -1,17 +1,21 @@
 /* Confined: what the daemon and its helpers give up once those have started that need it: the
  * broker, the openers and who forks more of them. All that they read comes from others, so they are
  * what would be taken over. */
+#include <grp.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
+#include "daemon/api/peer.h"
 #include "daemon/daemon_internal.h"
 #include "daemon/helper/confine.h"
 
@@ -20,11 +24,6 @@
 /* Of openers, and of helpers that attach: the memory and files of other processes. */
 #define FOR_PROCESSES                                                                              \
 	(RIGHT(CAP_SYS_PTRACE) | RIGHT(CAP_DAC_READ_SEARCH) | RIGHT(CAP_CHECKPOINT_RESTORE))
-
-/* Nobody has these under systemd: a daemon that root starts may use a state directory of another
- * user, locks the memory of perf's rings, and gives its socket to the group. */
-#define OF_ROOT                                                                                    \
-	(RIGHT(CAP_DAC_OVERRIDE) | RIGHT(CAP_CHOWN) | RIGHT(CAP_IPC_LOCK) | RIGHT(CAP_SYS_NICE))
 
 /* What may still be done with maps and links that the broker has handed over. */
 static const uint16_t commands[] = {
@@ -134,10 +133,42 @@ static uint64_t for_hidden(void)
 	return hidden ? RIGHT(CAP_SYS_PTRACE) : 0;
 }
 
-int daemon_confine(void)
+/* The state directory, or the database in it, of another user. */
+static bool writes_for_another(const struct daemon *daemon)
 {
-	int r = confine_rights_but(FOR_PROCESSES | OF_ROOT | for_maps());
+	const char *paths[] = { daemon->config->state_dir, daemon->database };
+	struct stat status;
 
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		if (stat(paths[i], &status) == 0 && status.st_uid != 0)
+			return true;
+	return false;
+}
+
+/* What the unit has by its settings a daemon that root starts by hand gives itself: memory that it
+ * may lock, for perf's rings, and the group that its socket gets. Where it may not, and for files
+ * of another user, and to have threads that hurry, it keeps the right. */
+static uint64_t for_root(const struct daemon *daemon)
+{
+	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+	const struct peer_rule rule = peer_rule_of(daemon->config->control_group);
+	uint64_t kept = RIGHT(CAP_SYS_NICE);
+
+	if (geteuid() != 0)
+		return 0;
+	if (setrlimit(RLIMIT_MEMLOCK, &all) < 0)
+		kept |= RIGHT(CAP_IPC_LOCK);
+	if (rule.has_group && getegid() != rule.group && setgroups(1, &rule.group) < 0)
+		kept |= RIGHT(CAP_CHOWN);
+	return writes_for_another(daemon) ? kept | RIGHT(CAP_DAC_OVERRIDE) : kept;
+}
+
+int daemon_confine(struct daemon *daemon)
+{
+	int r;
+
+	daemon->kept_rights = for_root(daemon);
+	r = confine_rights_but(FOR_PROCESSES | daemon->kept_rights | for_maps());
 	if (r == 0)
 		r = confine_bpf(commands, ARRAY_SIZE(commands));
 	if (r == 0)
@@ -147,10 +178,10 @@ int daemon_confine(void)
 	return r < 0 ? log_error_errno(r, "Cannot give up rights that are not needed") : 0;
 }
 
-int daemon_confine_wholly(void)
+int daemon_confine_wholly(const struct daemon *daemon)
 {
 	uint64_t hidden = for_hidden();
-	int r = confine_rights_but(hidden | OF_ROOT | for_maps());
+	int r = confine_rights_but(hidden | daemon->kept_rights | for_maps());
 
 	if (hidden)
 		log_warning("/proc is mounted with hidepid: tracesmithd keeps CAP_SYS_PTRACE, "

@@ -394,7 +394,7 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 	else
 		r = daemon_start_broker(daemon);
 	if (!r)
-		r = daemon_confine();
+		r = daemon_confine(daemon);
 	if (!r)
 		r = daemon_find_library(daemon);
 	if (!r)
@@ -402,7 +402,7 @@ int daemon_new(struct config *config, const char *config_path, struct daemon **r
 	if (!r)
 		r = opener_start(OPENER_OF_LOOP, -1);
 	if (!r)
-		r = daemon_confine_wholly();
+		r = daemon_confine_wholly(daemon);
 	if (!r)
 		r = daemon_init(daemon);
 	if (!r)

@@ -73,7 +73,8 @@ struct daemon {
 	struct config *config;
 	char *config_path;
 	char *database;
-	char *library; /* what attach loads into processes */
+	uint64_t kept_rights; /* of a root that started it by hand (confined.c) */
+	char *library;	      /* what attach loads into processes */
 	char boot_id[37];
 	uint64_t started_ns;
 	uint64_t watching_ns;	/* since then the probes are on */
@@ -169,9 +170,9 @@ int daemon_start_broker(struct daemon *daemon);
 int daemon_follow_others(struct daemon *daemon);
 
 /* confined.c: when the broker has started, and before the zygote and any thread. */
-int daemon_confine(void);
+int daemon_confine(struct daemon *daemon);
 /* When the zygote and an opener have started, which need it: what reading other processes needs. */
-int daemon_confine_wholly(void);
+int daemon_confine_wholly(const struct daemon *daemon);
 /* In a helper that attaches to nobody. */
 int daemon_confine_helper(void);
 
