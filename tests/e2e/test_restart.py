@@ -1,8 +1,13 @@
 """The daemon is killed at any moment: the database is whole, the next one resumes, the gap is reported."""
+import collections
 import contextlib
+import grp
+import itertools
 import json
 import os
 import random
+import re
+import resource
 import shutil
 import signal
 import sqlite3
@@ -17,7 +22,9 @@ from tracesmith import run, wait_for, workload
 
 KILLS = int(os.environ.get("TS_KILLS", 6))  # tests/soak/kills has more
 PARTS_S = float(os.environ.get("TS_PARTS_S", 5))
+PART_KILLS = int(os.environ.get("TS_PART_KILLS", 8))
 KILLS_S = float(os.environ.get("TS_KILLS_S", "inf"))
+CAP_DAC_OVERRIDE, CAP_IPC_LOCK, CAP_SYS_NICE = 1, 14, 23  # <linux/capability.h>
 BPFTOOL = shutil.which("bpftool", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
@@ -244,6 +251,48 @@ class Planted(unittest.TestCase):
         self.assertEqual({what for what, answer in tried.items() if answer == "done"}, {"read root", "trace root", "map root"})
 
 
+class ByHand(unittest.TestCase):
+    """Started by root, with all that root may."""
+
+    def rights(self):
+        """Of all threads of the daemon."""
+        found = set()
+        for task in os.listdir(f"/proc/{self.daemon.process.pid}/task"):
+            text = read(f"/proc/{self.daemon.process.pid}/task/{task}/status")
+            found |= {int(line.split()[1], 16) for line in text.splitlines() if re.match("Cap(Inh|Prm|Eff|Amb):", line)}
+        return found - {0}
+
+    @staticmethod
+    def usual():
+        """In a container, root may not raise its limits."""
+        limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+        try:
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        except ValueError:
+            return 1 << CAP_SYS_NICE | 1 << CAP_IPC_LOCK
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, limit)
+        return 1 << CAP_SYS_NICE
+
+    def start(self, owner):
+        self.daemon = tracesmith.Daemon("[daemon]\ncontrol_group = nogroup\n")
+        self.addCleanup(self.daemon.close)
+        os.chown(self.daemon.directory, owner, owner)
+        self.daemon.start()
+        self.assertEqual(os.stat(self.daemon.socket).st_gid, grp.getgrnam("nogroup").gr_gid)
+
+    def test_it_keeps_that_to_hurry(self):
+        self.start(0)
+        process, _ = run("short")
+        self.daemon.wait_ended(process.pid)
+        self.assertEqual(self.rights(), {self.usual()})
+        self.assertTrue(any(os.getpriority(os.PRIO_PROCESS, int(task)) < 0
+                            for task in os.listdir(f"/proc/{self.daemon.process.pid}/task")), "nothing is in a hurry")
+
+    def test_and_one_for_the_files_of_another_user(self):
+        self.start(64999)
+        self.assertEqual(self.rights(), {self.usual() | 1 << CAP_DAC_OVERRIDE})
+
+
 class Broker(unittest.TestCase):
     """The process that puts probes on."""
 
@@ -260,6 +309,61 @@ class Broker(unittest.TestCase):
             self.assertEqual(len(said), 1, self.daemon.log())
             self.daemon.start()
             self.daemon.query("kernels")
+
+    def ask_on(self, process, stop, wrong):
+        """Until it is over, what each part is needed for: an answer, or one sentence."""
+        asks = (["stack", process.pid], ["sql", "SELECT count(*) FROM op"], ["query", "apis", "--pid", process.pid],
+                ["attach", process.pid], ["detach", process.pid])
+        for ask in itertools.cycle(asks):
+            if stop.is_set():
+                return
+            said = self.daemon.ctl(*ask)
+            if said.code not in (0, 1) or (said.code and len(said.err.splitlines()) != 1) or "Not enough memory" in said.err:
+                wrong.append((ask, said.code, said.err))
+
+    def kill_one(self, name):
+        """One of that name, at any moment; whether there was one, and the daemon lives on."""
+        zygote = child(self.daemon, "ts-zygote")
+        below = [each for pid in children_of(zygote) for each in (pid, *children_of(pid))]
+        found = [pid for pid in [*children_of(self.daemon.process.pid), *below] if comm(pid) == name]
+        with contextlib.suppress(ProcessLookupError):
+            if found:
+                os.kill(random.choice(found), signal.SIGKILL)
+                return True
+        return False
+
+    def check_goes_on(self, process):
+        """The daemon that lives, or the next one, counts its calls; none of these died in vain."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self.daemon.process.wait(0.3)
+            self.assertEqual(code, 1, self.daemon.log())
+            self.assertRegex(self.daemon.log(), r"\(ts-(broker|zygote|opener)\) has ended")
+            self.daemon.start()
+        wait_for("the process", lambda: self.daemon.known(process.pid))
+        before = self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"]
+        wait_for("more calls", lambda: self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"] > before)
+        self.assertIsNone(process.poll(), "the program is not harmed")
+
+    def test_each_is_killed_at_any_moment(self):
+        """While it is asked for what it does. tests/soak/kills: 200 times."""
+        process = workload("loop", "--seconds", "36000", "--pace-ms", "5")
+        self.addCleanup(lambda: (process.kill(), process.communicate()))
+        wait_for("its calls", lambda: self.daemon.known(process.pid))
+        parts, killed = ["ts-helper", "ts-zygote", "ts-query", "ts-broker", "ts-attach", "ts-opener"], collections.Counter()
+        for turn in range(PART_KILLS):
+            name, stop, wrong = parts[turn % len(parts)], threading.Event(), []
+            asking = threading.Thread(target=self.ask_on, args=(process, stop, wrong))
+            asking.start()
+            try:
+                time.sleep(random.uniform(0, 0.5))
+                wait_for(f"a {name}", lambda name=name: self.kill_one(name))
+                killed[name] += 1
+            finally:
+                stop.set()
+                asking.join()
+            self.assertEqual(wrong, [])
+            self.check_goes_on(process)
+        print(dict(killed))
 
     def kill_below(self, share):
         """Of those that the zygote started, and of theirs; returns the names of those that were there."""

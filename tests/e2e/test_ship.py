@@ -5,7 +5,9 @@ import gzip
 import http.server
 import json
 import os
+import random
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -293,6 +295,23 @@ class Ship(tracesmith.Case):
         shipper.kill()
         shipper.wait()
         self.daemon.start()
+        self.ship_all()
+        self.assert_all_arrived()
+
+    def test_killed_at_any_moment(self):
+        """tests/soak/kills: 200 times."""
+        kills = int(os.environ.get("TS_PART_KILLS", 8))
+        process = workload("rate", "--kind", "mixed", "--rate", "300", "--seconds", "36000", "--stop")
+        self.addCleanup(self.end, process)
+        wait_for("the process", lambda: self.daemon.known(process.pid))
+        self.pids.append(process.pid)
+        for _ in range(kills):
+            shipper = subprocess.Popen(self.arguments(), stderr=subprocess.DEVNULL)
+            time.sleep(random.uniform(0, 0.4))
+            shipper.kill()
+            self.assertEqual(shipper.wait(), -signal.SIGKILL)
+        process.communicate("\n")
+        self.daemon.wait_ended(process.pid)
         self.ship_all()
         self.assert_all_arrived()
 
