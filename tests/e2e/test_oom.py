@@ -88,7 +88,7 @@ class Oom(OomCase):
         self.assertEqual(row["free_bytes"], 16 * MIB)
         size, = self.daemon.sql(f"SELECT memory_bytes, uuid FROM device d JOIN process p ON p.id = d.process WHERE p.pid = {process.pid}")
         self.assertEqual((size["memory_bytes"], size["uuid"]), (64 * MIB, ""))
-        self.assertEqual(self.daemon.query("devices"), [], "no library described one")
+        self.assertEqual(self.daemon.query("devices", "--pid", process.pid), [], "no library described one")
         self.assertIn("16.0 MiB more", row["enough"])
         row, held, stacks = self.show(row["oom"])
         self.assertEqual([(h["pid"], h["kind"], h["bytes"], h["count"]) for h in held],

@@ -38,7 +38,7 @@ class Processes(tracesmith.Case):
             process.wait()
             pids.add(process.pid)
         wait_for("all to be seen", lambda: pids <= {row["pid"] for row in self.daemon.query("processes")})
-        wait_for("the end of all", lambda: not self.daemon.query("ps"))
+        wait_for("the end of all", lambda: not pids & {row["pid"] for row in self.daemon.query("ps")})
 
     def test_short_life(self):
         for _ in range(20):
@@ -112,7 +112,7 @@ class Filter(tracesmith.Case):
         wanted, expected = run("short", user=12345)
         self.daemon.wait_ended(wanted.pid)
         answer = self.daemon.answer("processes")
-        self.assertEqual({row["pid"] for row in answer["rows"]}, {wanted.pid})
+        self.assertEqual({row["pid"] for row in answer["rows"]} & {other.pid, wanted.pid}, {wanted.pid})
         hidden = "settings hide all processes except those of 1 user"
         self.assertIn(hidden, answer["note"])
         self.assertIn(hidden, self.daemon.answer("ps")["note"])
@@ -135,7 +135,7 @@ class FilterByCgroup(unittest.TestCase):
             self.addCleanup(tracesmith.os.rmdir, path)
         daemon = tracesmith.Daemon(f"[filter]\ncgroups = {outer}\n").start()
         self.addCleanup(daemon.close)
-        run("short")
+        other, _ = run("short")
 
         def enter():
             with open(tracesmith.os.path.join(inner, "cgroup.procs"), "w") as file:
@@ -143,7 +143,8 @@ class FilterByCgroup(unittest.TestCase):
 
         wanted, _ = run("short", preexec_fn=enter)
         daemon.wait_ended(wanted.pid)
-        self.assertEqual([row["pid"] for row in daemon.query("processes")], [wanted.pid])
+        seen = {row["pid"] for row in daemon.query("processes")}
+        self.assertEqual(seen & {other.pid, wanted.pid}, {wanted.pid})
 
 
 class FilterByReload(tracesmith.Case):
@@ -166,20 +167,25 @@ class FilterByReload(tracesmith.Case):
 class RateLimit(tracesmith.Case):
     settings = "[probe]\nrate_limit = 1000\n"
 
+    def setUp(self):
+        self.copy = self.own_driver()  # what is left out of other programs is counted as well
+        self.standing = (self.copy,)
+        super().setUp()
+
     def test_what_is_left_out_is_of_its_process(self):
         """So it is if the process has ended before it is counted."""
-        quiet = workload("leak", "--steps", "5")
+        quiet = workload("leak", "--steps", "5", copy=self.copy)
         self.addCleanup(lambda: quiet.communicate("\n"))
         wait_for("it", lambda: self.daemon.known(quiet.pid))
         self.assertNotIn("rate-limit", self.daemon.answer("apis", "--pid", quiet.pid)["loss"])
         for _ in range(3):
-            process, _ = run("rate", "--kind", "launch", "--count", "5000")
+            process, _ = run("rate", "--kind", "launch", "--count", "5000", copy=self.copy)
             self.daemon.wait_ended(process.pid)
             self.assertGreater(self.daemon.answer("apis", "--pid", process.pid)["loss"]["rate-limit"], 0)
         self.assertNotIn("rate-limit", self.daemon.answer("apis", "--pid", quiet.pid)["loss"])
 
     def test_what_is_left_out_is_counted(self):
-        process, expected = run("rate", "--kind", "launch", "--count", "20000")
+        process, expected = run("rate", "--kind", "launch", "--count", "20000", copy=self.copy)
         self.daemon.wait_ended(process.pid)
         made = [row["calls"] for row in expected if row.get("fn") == "cuLaunchKernel"][0]
         seen = self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"]
