@@ -93,6 +93,8 @@ class Case(unittest.TestCase):
     def sites(self, command, calls):
         """The numbers of the calls from different places, and some of them."""
         self.run_faulty(command, calls=calls)
+        for name in os.listdir(self.out):
+            os.unlink(os.path.join(self.out, name))
         with open(self.said, encoding="ascii") as file:
             sites = [int(line) for line in file]
         return self.random.sample(sites, round(len(sites) * SHARE + self.random.random() * (SHARE < 1)))
