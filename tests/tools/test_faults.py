@@ -93,11 +93,15 @@ class Case(unittest.TestCase):
     def sites(self, command, calls):
         """The numbers of the calls from different places, and some of them."""
         self.run_faulty(command, calls=calls)
-        for name in os.listdir(self.out):
-            os.unlink(os.path.join(self.out, name))
+        self.forget()
         with open(self.said, encoding="ascii") as file:
             sites = [int(line) for line in file]
         return self.random.sample(sites, round(len(sites) * SHARE + self.random.random() * (SHARE < 1)))
+
+    def forget(self):
+        """What was written."""
+        shutil.rmtree(self.out)
+        os.mkdir(self.out)
 
     def where(self):
         with open(self.said, encoding="utf-8", errors="replace") as file:
@@ -220,8 +224,7 @@ class Store(Case):
         for nth in self.sites([STORE, os.path.join(self.out, "store.db")], calls):
             for count in (1, 20, FOR_EVER):
                 with self.subTest(calls=calls, nth=nth, count=count):
-                    shutil.rmtree(self.out)
-                    os.mkdir(self.out)
+                    self.forget()
                     stats = self.check(nth, count, calls)
                     whole += bool(stats) and stats["written"] == self.CALLS
         return whole
