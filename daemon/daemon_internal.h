@@ -133,6 +133,8 @@ struct daemon {
 
 	struct ledger ledger;
 	uint64_t ledger_ns; /* when all that is open was told */
+	bool telling;	    /* it is being told, */
+	bool telling_all;   /* and all that was called before has been read */
 	/* For processes that the model does not know yet; the oldest is overwritten. */
 	struct gap gap[DAEMON_GAPS];
 	uint32_t gaps;

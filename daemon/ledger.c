@@ -17,10 +17,15 @@ static struct map_key key_of(uint32_t pid, enum loss_reason reason)
 	return (struct map_key){ pid, reason };
 }
 
-static void entry_free(struct ledger *ledger, struct ledger_entry *entry)
+static void entry_unlink(struct ledger *ledger, struct ledger_entry *entry)
 {
 	map_remove(&ledger->by_key, key_of(entry->pid, entry->reason));
 	list_remove(&entry->link);
+}
+
+static void entry_free(struct ledger *ledger, struct ledger_entry *entry)
+{
+	entry_unlink(ledger, entry);
 	free(entry);
 }
 
@@ -84,6 +89,14 @@ static void entry_tell(struct ledger *ledger, struct ledger_entry *entry, uint64
 		entry->told |= ledger->tell(ledger->data, entry, until_ns, last);
 }
 
+/* It is not found any more by whatever that leads to. */
+static void entry_end(struct ledger *ledger, struct ledger_entry *entry, uint64_t until_ns)
+{
+	entry_unlink(ledger, entry);
+	entry_tell(ledger, entry, until_ns, true);
+	free(entry);
+}
+
 /* NULL: somebody else holds it still, or nobody did. */
 static struct ledger_entry *let_go(struct ledger *ledger, uint32_t pid, enum loss_reason reason,
 				   enum ledger_by by)
@@ -101,10 +114,8 @@ void ledger_close(struct ledger *ledger, uint32_t pid, enum loss_reason reason, 
 {
 	struct ledger_entry *entry = let_go(ledger, pid, reason, by);
 
-	if (!entry)
-		return;
-	entry_tell(ledger, entry, until_ns, true);
-	entry_free(ledger, entry);
+	if (entry)
+		entry_end(ledger, entry, until_ns);
 }
 
 void ledger_drop(struct ledger *ledger, uint32_t pid, enum loss_reason reason, enum ledger_by by)
@@ -115,15 +126,22 @@ void ledger_drop(struct ledger *ledger, uint32_t pid, enum loss_reason reason, e
 		entry_free(ledger, entry);
 }
 
-void ledger_end(struct ledger *ledger, uint32_t pid, uint64_t until_ns)
+static struct ledger_entry *ledger_first_of(struct ledger *ledger, uint32_t pid)
 {
 	struct ledger_entry *entry;
 
 	list_for_each(entry, &ledger->entries, link)
-		if (entry->pid == pid) {
-			entry_tell(ledger, entry, until_ns, true);
-			entry_free(ledger, entry);
-		}
+		if (entry->pid == pid)
+			return entry;
+	return NULL;
+}
+
+void ledger_end(struct ledger *ledger, uint32_t pid, uint64_t until_ns)
+{
+	struct ledger_entry *entry;
+
+	while ((entry = ledger_first_of(ledger, pid)))
+		entry_end(ledger, entry, until_ns);
 }
 
 void ledger_forget_child(struct ledger *ledger, uint32_t pid)

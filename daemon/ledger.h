@@ -63,6 +63,7 @@ void ledger_drop(struct ledger *ledger, uint32_t pid, enum loss_reason reason, e
 void ledger_forget_child(struct ledger *ledger, uint32_t pid);
 /* It has ended then: closes all of it, whoever holds it. */
 void ledger_end(struct ledger *ledger, uint32_t pid, uint64_t until_ns);
+/* `tell` neither opens nor closes any meanwhile; where one ends, it may. */
 void ledger_tell(struct ledger *ledger, uint64_t until_ns);
 
 #endif

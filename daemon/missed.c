@@ -105,9 +105,12 @@ static bool is_before_init(struct daemon *daemon, uint32_t pid)
 {
 	uint64_t now_ns = uv_hrtime();
 
-	if (core_has_used(daemon->core, pid) || intake_reach(daemon->turn.intake, now_ns) < now_ns)
+	if (core_has_used(daemon->core, pid))
 		return false;
-	return !core_has_used(daemon->core, pid);
+	if (daemon->telling)
+		return daemon->telling_all;
+	return intake_reach(daemon->turn.intake, now_ns) == now_ns &&
+	       !core_has_used(daemon->core, pid);
 }
 
 /* What links alone have missed of a process. */
@@ -155,8 +158,11 @@ void daemon_start_ledger(struct daemon *daemon)
 void daemon_tell_missed(struct daemon *daemon, uint64_t now_ns)
 {
 	daemon_announce(daemon);
-	daemon->ledger_ns = now_ns;
+	daemon->telling_all = daemon_reach(daemon, now_ns) >= now_ns;
+	daemon->telling = true;
 	ledger_tell(&daemon->ledger, now_ns);
+	daemon->telling = false;
+	daemon->ledger_ns = now_ns;
 }
 
 /* For who reads the database, and after a crash; an answer has it told at once. */

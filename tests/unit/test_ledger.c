@@ -21,12 +21,15 @@ struct told {
 static struct told told[TOLD_MAX];
 static uint32_t count;
 static bool matters = true;
+static struct ledger *ends; /* all of a process, as soon as some of it does */
 
 static bool on_tell(void *data, const struct ledger_entry *entry, uint64_t until_ns, bool last)
 {
 	assert_true(count < TOLD_MAX);
 	told[count++] = (struct told){ entry->pid,   entry->reason, entry->since_ns, until_ns,
 				       !entry->told, last,	    entry->certain };
+	if (ends && last)
+		ledger_end(ends, entry->pid, until_ns);
 	return matters;
 }
 
@@ -35,6 +38,7 @@ static void begin(struct ledger *ledger)
 	ledger_init(ledger, on_tell, NULL);
 	count = 0;
 	matters = true;
+	ends = NULL;
 }
 
 #define ASSERT_TOLD(n, PID, SINCE, UNTIL, FIRST, LAST)                                             \
@@ -142,6 +146,25 @@ static void an_end_closes_all_of_a_process(void **state)
 	ledger_release(&ledger);
 }
 
+static void an_end_within_an_end_is_one(void **state)
+{
+	struct ledger ledger;
+
+	begin(&ledger);
+	for (int i = 0; i < 2; i++) {
+		ends = NULL;
+		ledger_open(&ledger, 7, LOSS_WINDOWS, LEDGER_LINKS, 100);
+		ledger_open(&ledger, 7, LOSS_GAP, LEDGER_COPY, 120);
+		ends = &ledger;
+		if (i == 0)
+			ledger_end(&ledger, 7, 200);
+		else
+			ledger_close(&ledger, 7, LOSS_GAP, LEDGER_COPY, 200);
+		assert_int_equal(count, 2 * (i + 1));
+	}
+	ledger_release(&ledger);
+}
+
 static void what_a_child_had_from_its_parent_is_forgotten(void **state)
 {
 	struct ledger ledger;
@@ -170,6 +193,7 @@ int main(void)
 		cmocka_unit_test(it_lasts_until_the_last_holder_lets_go),
 		cmocka_unit_test(what_does_not_matter_yet_is_new_later),
 		cmocka_unit_test(an_end_closes_all_of_a_process),
+		cmocka_unit_test(an_end_within_an_end_is_one),
 		cmocka_unit_test(what_a_child_had_from_its_parent_is_forgotten),
 	};
 
