@@ -73,7 +73,8 @@ struct check {
 	__u64 range, code; /* arrays */
 	__u32 ranges, codes;
 	__u32 at; /* the first range of the process */
-	__u32 differs;
+	__u32 differs, busy;
+	__u64 locked;		  /* the start of a mapping that could not be looked for */
 	__u64 start, end, offset; /* of the current mapping; offset: in the file */
 };
 
@@ -124,21 +125,6 @@ static long on_mapping(struct task_struct *task, struct vm_area_struct *vma, voi
 	return 0;
 }
 
-/* Where the lock is always taken, by threads that map memory all the time. */
-static void find_without_lock(struct check *check, __u64 start)
-{
-	struct task_struct *task = check->task;
-	struct walk walk = {};
-
-	walk.wanted.mm = (__u64)BPF_CORE_READ(task, mm);
-	walk.wanted.start = start;
-	if (walk.wanted.mm)
-		walk_mappings(&walk, check->file);
-	check->start = start;
-	check->end = walk.wanted.end;
-	check->offset = walk.wanted.offset;
-}
-
 static long on_range(__u32 i, void *data)
 {
 	struct check *check = data;
@@ -150,11 +136,35 @@ static long on_range(__u32 i, void *data)
 	    range.pid != (__u32)check->task->tgid)
 		return 1;
 	check->start = check->end = 0;
-	if (find_vma(check->task, range.start, on_mapping, check) == -EBUSY)
-		find_without_lock(check, range.start);
+	if (find_vma(check->task, range.start, on_mapping, check) == -EBUSY) {
+		check->busy |= check->locked != 0;
+		check->locked = range.start;
+		return 0;
+	}
 	if (check->end)
 		bpf_loop(check->codes, on_code, check, 0);
 	return check->differs != 0;
+}
+
+/* Where threads map memory all the time their lock is always taken. Not from within another loop:
+ * for a 6.1 verifier that is too deep. */
+static void check_locked(struct check *check)
+{
+	struct task_struct *task = check->task;
+	struct walk walk = {};
+
+	walk.wanted.mm = (__u64)BPF_CORE_READ(task, mm);
+	walk.wanted.start = check->locked;
+	if (walk.wanted.mm)
+		walk_mappings(&walk, check->file);
+	check->start = check->locked;
+	check->end = walk.wanted.end;
+	check->offset = walk.wanted.offset;
+	/* It is one no more, or the tree of mappings has changed in the middle. */
+	if (check->end)
+		bpf_loop(check->codes, on_code, check, 0);
+	else
+		check->busy = 1;
 }
 
 static __u32 pid_of_range(const struct hooked_look *look, __u32 i)
@@ -216,9 +226,11 @@ int hooked(struct bpf_iter__task *ctx)
 	check.codes = look->codes;
 	if (check.file)
 		bpf_loop(HOOKED_RANGES, on_range, &check, 0);
-	if ((check.differs || !check.file) && BPF_CORE_READ(task, mm)) {
+	if (check.locked && !check.differs)
+		check_locked(&check);
+	if ((check.differs || check.busy || !check.file) && BPF_CORE_READ(task, mm)) {
 		found.pid = pid;
-		found.busy = !check.file;
+		found.busy = !check.differs;
 		bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	}
 	return 0;

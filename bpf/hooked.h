@@ -26,7 +26,7 @@ struct hooked_code {
 	__u32 zero;
 };
 
-/* A process whose code differs, or could not be looked at: the reader's own lock was taken. */
+/* A process whose code differs, or could not be looked at now. */
 struct hooked_found {
 	__u32 pid;
 	__u32 busy;

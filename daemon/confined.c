@@ -27,8 +27,10 @@
 
 /* What may still be done with maps and links that the broker has handed over. */
 static const uint16_t commands[] = {
-	BPF_MAP_LOOKUP_ELEM,	BPF_MAP_UPDATE_ELEM,  BPF_MAP_DELETE_ELEM, BPF_MAP_GET_NEXT_KEY,
-	BPF_OBJ_GET_INFO_BY_FD, BPF_MAP_LOOKUP_BATCH, BPF_ITER_CREATE,
+	BPF_MAP_LOOKUP_ELEM,	BPF_MAP_UPDATE_ELEM,
+	BPF_MAP_DELETE_ELEM,	BPF_MAP_GET_NEXT_KEY,
+	BPF_OBJ_GET_INFO_BY_FD, BPF_MAP_LOOKUP_BATCH,
+	BPF_ITER_CREATE,	BPF_MAP_LOOKUP_AND_DELETE_ELEM,
 };
 
 static const uint16_t calls[] = {

@@ -43,6 +43,8 @@ static void daemon_on_record(void *data, const void *record, size_t size)
 	if (!daemon_price_event(daemon, event))
 		return;
 	/* First: what links have missed of it belongs to it. */
+	if (event->kind == TS_EVENT_EXEC)
+		daemon_settle_doubts(daemon, event->tgid);
 	if (event->kind == TS_EVENT_EXIT && daemon->libraries) {
 		libraries_process_exits(daemon->libraries, event->tgid,
 					event->process.started_ns -

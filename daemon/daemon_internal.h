@@ -36,7 +36,7 @@ enum daemon_role { ROLE_QUERY, ROLE_HELPER, ROLE_ATTACH };
 /* Processes that the daemon cannot do without. */
 enum daemon_other { DAEMON_BROKER, DAEMON_ZYGOTE, DAEMON_OPENER, DAEMON_OTHERS };
 
-#define DAEMON_GAPS    64
+#define DAEMON_GAPS    256
 #define DAEMON_ENDED   512
 #define DAEMON_REFUSED 16 /* users whose refused copies are shown */
 
@@ -45,6 +45,7 @@ struct gap {
 	uint32_t pid;
 	uint8_t reason; /* enum loss_reason */
 	uint8_t count;	/* 0: it has got longer */
+	bool doubt;	/* it matters only if the process has used the driver by its end */
 	uint64_t start_ns, end_ns;
 };
 
@@ -133,8 +134,7 @@ struct daemon {
 
 	struct ledger ledger;
 	uint64_t ledger_ns; /* when all that is open was told */
-	bool telling;	    /* it is being told, */
-	bool telling_all;   /* and all that was called before has been read */
+	bool telling_all;   /* it is being told, and all that was called before has been read */
 	/* For processes that the model does not know yet; the oldest is overwritten. */
 	struct gap gap[DAEMON_GAPS];
 	uint32_t gaps;
@@ -332,6 +332,7 @@ void daemon_never_watched(struct daemon *daemon, uint32_t pid);
 /* Until when all that is missing was told: a crash loses the rest. */
 void daemon_note_told(struct daemon *daemon, uint64_t now_ns);
 /* A process has ended: what was missed of it is told while the model has it. */
+void daemon_settle_doubts(struct daemon *daemon, uint32_t pid);
 void daemon_end_missed(struct daemon *daemon, uint32_t pid, uint64_t end_ns);
 void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t mapped_ns,
 			      uint64_t ended_ns);

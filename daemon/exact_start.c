@@ -45,16 +45,19 @@ static bool is_watched(void *data, uint32_t pid)
 {
 	const struct daemon *daemon = data;
 
-	return libraries_is_watched(daemon->libraries, pid);
+	/* Whoever is left out is told as that. */
+	return libraries_is_watched(daemon->libraries, pid) ||
+	       flood_is_out(daemon->flood, pid, PROBE_HOT);
 }
 
 static void on_unseen(void *data, uint32_t pid, bool open, uint64_t time_ns)
 {
 	struct daemon *daemon = data;
 
-	if (open)
+	/* One that has ended was told so then. */
+	if (open && core_process_by_pid(daemon->core, pid))
 		ledger_open(&daemon->ledger, pid, LOSS_GAP, LEDGER_EXACT, time_ns);
-	else
+	else if (!open)
 		ledger_close(&daemon->ledger, pid, LOSS_GAP, LEDGER_EXACT, time_ns);
 }
 

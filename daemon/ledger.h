@@ -20,7 +20,8 @@ enum ledger_by {
 	LEDGER_COPY,  /* the same, of all that map it */
 	LEDGER_PRICE,
 	LEDGER_FLOOD,
-	LEDGER_EXACT, /* who waited at its start in vain */
+	LEDGER_REFUSED, /* it gets no probes for what it maps */
+	LEDGER_EXACT,	/* who waited at its start in vain */
 	LEDGER_BYS
 };
 

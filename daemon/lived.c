@@ -66,7 +66,7 @@ bool daemon_live(void *data, struct api_live *ret)
 
 	if (!live_begin(daemon, now_ns))
 		return false;
-	ledger_tell(&daemon->ledger, now_ns);
+	daemon_tell_missed(daemon, now_ns);
 	/* A message is of the time since the last one, not of the ticks in between. */
 	core_checkpoint(daemon->core, now_ns);
 	core_look_devices(daemon->core, on_doing, daemon);

@@ -26,7 +26,7 @@ uint32_t daemon_unlooked(void *data)
 	return maps_unlooked(((struct daemon *)data)->maps);
 }
 
-static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_t pid)
+static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
 {
 	const struct libraries_file mapped = {
 		.device = file->device,
@@ -39,23 +39,13 @@ static void daemon_on_library_shared(void *data, struct maps_file *file, uint32_
 	uint64_t mapped_ns;
 	bool forked;
 
-	if (!daemon->libraries || file->fd < 0)
+	if (!daemon->libraries)
 		return;
 	mapped_ns = maps_mapped_ns(daemon->maps, pid, &forked);
-	libraries_mapped(daemon->libraries, pid, mapped_ns, forked, &mapped);
+	if (libraries_mapped(daemon->libraries, pid, mapped_ns, forked, &mapped) < 0)
+		daemon_never_watched(daemon, pid);
 	daemon_look_for_python(daemon, pid);
 	flood_wake(daemon->flood);
-}
-
-static void daemon_on_library(void *data, struct maps_file *file, uint32_t pid)
-{
-	static struct log_users limit;
-	struct daemon *daemon = data;
-
-	if (daemon->libraries && file->fd < 0 && log_allowed_user(&limit, file->user, file->inode))
-		log_warning("Process %u maps '%s', which cannot be opened: not tracing it", pid,
-			    file->path);
-	daemon_on_library_shared(data, file, pid);
 }
 
 /* The user's row, a free one, or that of the user with the fewest. */
@@ -174,6 +164,7 @@ static void daemon_on_process_executed(void *data, uint32_t pid)
 	struct daemon *daemon = data;
 
 	ledger_forget_child(&daemon->ledger, pid);
+	ledger_close(&daemon->ledger, pid, LOSS_GAP, LEDGER_REFUSED, uv_hrtime());
 	if (daemon->libraries)
 		libraries_process_executed(daemon->libraries, pid);
 	daemon_forget_python(daemon, pid);
@@ -211,8 +202,11 @@ static void on_late(void *data, uint32_t pid)
 	if (loss.process)
 		core_lose(daemon->core, &loss);
 	else
-		daemon->gap[daemon->gaps++ % DAEMON_GAPS] =
-			(struct gap){ pid, LOSS_MAPPING, 1, now_ns, now_ns };
+		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = (struct gap){ .pid = pid,
+									  .reason = LOSS_MAPPING,
+									  .count = 1,
+									  .start_ns = now_ns,
+									  .end_ns = now_ns };
 }
 
 int daemon_start_maps(struct daemon *daemon)
@@ -227,7 +221,7 @@ int daemon_start_maps(struct daemon *daemon)
 	};
 	struct maps_callbacks callbacks = {
 		.library_found = daemon_on_library,
-		.library_shared = daemon_on_library_shared,
+		.library_shared = daemon_on_library,
 		.library_refused = daemon_on_library_refused,
 		.library_missed = daemon_on_library_missed,
 		.library_gone = daemon_on_library_gone,

@@ -5,6 +5,7 @@
 #include "daemon/proc/procfs.h"
 
 #define TELL_NS (5 * NS_PER_S)
+#define NOBODY	65534u
 
 static const enum loss_reason missed[PROBE_GROUPS] = {
 	[PROBE_HOT] = LOSS_WINDOWS,
@@ -24,42 +25,76 @@ static void gap_lose(struct daemon *daemon, uint32_t process, const struct gap *
 	core_lose(daemon->core, &loss);
 }
 
-/* Whoever has ended is known by its number only. */
-static void announce(struct daemon *daemon, uint32_t pid, uint64_t since_ns)
+/* Whoever has ended is known by its number and times only. */
+static void announce(struct daemon *daemon, uint32_t pid, uint64_t since_ns, uint64_t until_ns)
 {
 	static const struct core_origin kernel = { .pid = 0 };
+	const uint64_t offset_ns = (uint64_t)daemon->boot_offset_ns;
 	struct ts_event event = {
 		.kind = TS_EVENT_PROCESS,
 		.tgid = pid,
 		.tid = pid,
 		.start_ns = since_ns,
 	};
+	bool lives = procfs_identity(pid, &event.process) == 0 &&
+		     event.process.started_ns <= until_ns + offset_ns;
 
-	if (procfs_identity(pid, &event.process) == 0)
+	if (lives)
 		event.process.owner = owner_of(pid, event.process.uid);
 	else
-		event.process.started_ns = since_ns + (uint64_t)daemon->boot_offset_ns;
+		event.process = (struct ts_process){
+			.started_ns = since_ns + offset_ns,
+			.uid = NOBODY,
+			.owner = NOBODY,
+		};
 	core_ingest(daemon->core, &kernel, &event, sizeof(event));
+	if (!lives)
+		core_process_gone(daemon->core, pid, until_ns);
 }
 
-/* What it called by now comes first. */
-static void announce_gap(struct daemon *daemon, struct gap *gap)
+static void gap_settle(struct daemon *daemon, struct gap *gap, uint32_t process)
 {
-	uint64_t now_ns = uv_hrtime();
-	uint32_t pid = gap->pid;
-
-	if (!pid || gap->reason != LOSS_GAP || daemon_reach(daemon, now_ns) < now_ns)
-		return;
-	if (core_process_by_pid(daemon->core, pid))
-		daemon_lose_gaps(daemon, core_process_by_pid(daemon->core, pid));
-	else
-		announce(daemon, pid, gap->start_ns);
-	if (!procfs_has_first_thread(pid))
-		core_process_gone(daemon->core, pid, gap->end_ns);
+	if (process)
+		gap_lose(daemon, process, gap);
 	gap->pid = 0;
 }
 
-static bool announce_entry(struct daemon *daemon)
+/* It matters if the process has used the driver by then. */
+static void doubt_settle(struct daemon *daemon, struct gap *gap)
+{
+	uint64_t used_ns = core_used_ns(daemon->core, gap->pid);
+	bool matters = used_ns && used_ns <= gap->end_ns;
+
+	gap_settle(daemon, gap, matters ? daemon_process_of(daemon, gap->pid, 0) : 0);
+}
+
+void daemon_settle_doubts(struct daemon *daemon, uint32_t pid)
+{
+	for (uint32_t i = 0; i < DAEMON_GAPS; i++)
+		if (daemon->gap[i].pid == pid && daemon->gap[i].doubt)
+			doubt_settle(daemon, &daemon->gap[i]);
+}
+
+/* All that it has called by now has been read. */
+static void gap_announce(struct daemon *daemon, struct gap *gap, bool filtered)
+{
+	uint32_t process;
+
+	if (!gap->pid)
+		return;
+	process = daemon_process_of(daemon, gap->pid, gap->start_ns);
+	if (gap->doubt)
+		doubt_settle(daemon, gap);
+	else if (process)
+		gap_settle(daemon, gap, process);
+	else if (gap->reason == LOSS_GAP && !filtered) {
+		/* The gap goes to it at once. */
+		announce(daemon, gap->pid, gap->start_ns, gap->end_ns);
+		gap->pid = 0;
+	}
+}
+
+static bool entry_announce(struct daemon *daemon, uint64_t now_ns)
 {
 	struct ledger_entry *entry;
 
@@ -70,7 +105,7 @@ static bool announce_entry(struct daemon *daemon)
 		if (core_process_by_pid(daemon->core, entry->pid) ||
 		    !procfs_has_first_thread(entry->pid))
 			continue;
-		announce(daemon, entry->pid, entry->since_ns);
+		announce(daemon, entry->pid, entry->since_ns, now_ns);
 		return true;
 	}
 	return false;
@@ -81,73 +116,78 @@ static bool announce_entry(struct daemon *daemon)
 static void daemon_announce(struct daemon *daemon)
 {
 	const struct probe_config *filters = &daemon->probe_config;
+	bool filtered = filters->pid_count || filters->uid_count || filters->cgroup_count;
+	uint64_t now_ns = uv_hrtime();
 
-	if (filters->pid_count || filters->uid_count || filters->cgroup_count)
+	if (daemon_reach(daemon, now_ns) < now_ns)
 		return;
 	for (uint32_t i = 0; i < DAEMON_GAPS; i++)
-		announce_gap(daemon, &daemon->gap[i]);
-	while (announce_entry(daemon))
+		gap_announce(daemon, &daemon->gap[i], filtered);
+	while (!filtered && entry_announce(daemon, now_ns))
 		;
 }
 
 void daemon_lose_gaps(struct daemon *daemon, const struct core_process *process)
 {
-	for (uint32_t i = 0; i < DAEMON_GAPS; i++) {
-		if (daemon->gap[i].pid != process->pid)
-			continue;
-		gap_lose(daemon, process->id, &daemon->gap[i]);
-		daemon->gap[i].pid = 0;
+	for (uint32_t i = 0; i < DAEMON_GAPS; i++)
+		if (daemon->gap[i].pid == process->pid && !daemon->gap[i].doubt)
+			gap_settle(daemon, &daemon->gap[i], process->id);
+}
+
+/* What links alone have missed of it matters only from its first use of the driver on; for a child
+ * its parent did that. */
+static bool is_doubtful(const struct daemon *daemon, const struct ledger_entry *entry)
+{
+	return entry->reason == LOSS_WINDOWS && !entry->certain && !entry->told && entry->pid &&
+	       !entry->child && !libraries_is_hooked(daemon->libraries, entry->pid);
+}
+
+enum matter { MATTERS_NOT, MATTERS, MATTERS_PERHAPS };
+
+/* Reads nothing: it is asked in the middle of changes to whoever would be told. */
+static enum matter matters(struct daemon *daemon, const struct ledger_entry *entry,
+			   uint64_t until_ns, bool last)
+{
+	uint64_t used_ns;
+
+	if (is_doubtful(daemon, entry)) {
+		used_ns = core_used_ns(daemon->core, entry->pid);
+		if (used_ns > until_ns || (!used_ns && daemon->telling_all))
+			return MATTERS_NOT;
+		if (!used_ns && last && !intake_is_turning(daemon->turn.intake))
+			return MATTERS_PERHAPS;
 	}
-}
-
-/* Whoever has not initialized the driver by now made no hot call before. */
-static bool is_before_init(struct daemon *daemon, uint32_t pid)
-{
-	uint64_t now_ns = uv_hrtime();
-
-	if (core_has_used(daemon->core, pid))
-		return false;
-	if (daemon->telling)
-		return daemon->telling_all;
-	return intake_reach(daemon->turn.intake, now_ns) == now_ns &&
-	       !core_has_used(daemon->core, pid);
-}
-
-/* What links alone have missed of a process. */
-static bool matters(struct daemon *daemon, const struct ledger_entry *entry)
-{
-	uint32_t pid = entry->pid;
-
-	if (entry->reason != LOSS_WINDOWS || entry->certain)
-		return true;
-	/* For a child its parent did. */
-	if (pid && !entry->child && !libraries_is_hooked(daemon->libraries, pid) &&
-	    is_before_init(daemon, pid))
-		return false;
 	/* Its probes come back before the library ends to report. */
-	return !daemon->exact || !exact_inside_since(daemon->exact, pid, entry->since_ns);
+	return entry->reason == LOSS_WINDOWS && !entry->certain && daemon->exact &&
+			       exact_inside_since(daemon->exact, entry->pid, entry->since_ns)
+		       ? MATTERS_NOT
+		       : MATTERS;
 }
 
 static bool on_tell(void *data, const struct ledger_entry *entry, uint64_t until_ns, bool last)
 {
 	struct daemon *daemon = data;
+	enum matter matter = matters(daemon, entry, until_ns, last);
 	const struct gap gap = {
 		.pid = entry->pid,
 		.reason = (uint8_t)entry->reason,
 		.count = !entry->told,
+		.doubt = matter == MATTERS_PERHAPS,
 		.start_ns = entry->since_ns,
 		.end_ns = until_ns,
 	};
 	uint32_t id;
 
-	if (!matters(daemon, entry))
+	if (matter == MATTERS_NOT)
 		return false;
 	id = daemon_process_of(daemon, entry->pid, entry->since_ns);
-	if (id || !entry->pid)
+	if (matter == MATTERS && (id || !entry->pid)) {
 		gap_lose(daemon, id, &gap);
-	else if (last && !entry->told)
+		return true;
+	}
+	if (last && !entry->told)
 		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = gap;
-	return id || !entry->pid;
+	return false;
 }
 
 void daemon_start_ledger(struct daemon *daemon)
@@ -159,9 +199,8 @@ void daemon_tell_missed(struct daemon *daemon, uint64_t now_ns)
 {
 	daemon_announce(daemon);
 	daemon->telling_all = daemon_reach(daemon, now_ns) >= now_ns;
-	daemon->telling = true;
 	ledger_tell(&daemon->ledger, now_ns);
-	daemon->telling = false;
+	daemon->telling_all = false;
 	daemon->ledger_ns = now_ns;
 }
 
@@ -180,7 +219,10 @@ void daemon_note_told(struct daemon *daemon, uint64_t now)
 
 	maps_catch_up(daemon->maps);
 	reached_ns = daemon_reach(daemon, now);
+	/* Of who has not been looked into for longer than that, the end tells it. */
 	unheard_ns = maps_unheard_ns(daemon->maps);
+	if (unheard_ns < now - (uint64_t)TELL_NS)
+		unheard_ns = now;
 	daemon->told_ns = reached_ns < unheard_ns ? reached_ns : unheard_ns;
 	if (!list_empty(&daemon->ledger.entries) && daemon->ledger_ns < daemon->told_ns)
 		daemon->told_ns = daemon->ledger_ns;
@@ -191,6 +233,7 @@ void daemon_end_missed(struct daemon *daemon, uint32_t pid, uint64_t end_ns)
 	const struct core_process *process = core_process_by_pid(daemon->core, pid);
 
 	ledger_end(&daemon->ledger, pid, end_ns);
+	daemon_settle_doubts(daemon, pid);
 	if (process)
 		daemon_lose_gaps(daemon, process);
 }
@@ -211,7 +254,7 @@ void daemon_never_watched(struct daemon *daemon, uint32_t pid)
 	bool forked;
 	uint64_t mapped_ns = maps_mapped_ns(daemon->maps, pid, &forked);
 
-	daemon_miss(daemon, pid, LOSS_GAP, LEDGER_COPY, mapped_ns ? mapped_ns : uv_hrtime());
+	daemon_miss(daemon, pid, LOSS_GAP, LEDGER_REFUSED, mapped_ns ? mapped_ns : uv_hrtime());
 }
 
 void daemon_waits(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns)
@@ -221,14 +264,26 @@ void daemon_waits(void *data, uint32_t pid, enum loss_reason gap, uint64_t since
 	daemon_miss(daemon, pid, gap, LEDGER_COPY, since_ns);
 }
 
-/* It lived for so short a time that nobody has looked at what it mapped. */
+/* It lived for so short a time that nobody has looked at what it mapped, or that cannot be looked
+ * at. */
 void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t mapped_ns,
 			      uint64_t ended_ns)
 {
+	static struct log_users limit;
 	struct daemon *daemon = data;
 
-	if (!daemon->libraries ||
-	    (file && libraries_sees(daemon->libraries, file->device, file->inode, mapped_ns)))
+	if (!daemon->libraries)
+		return;
+	if (!ended_ns) {
+		daemon_never_watched(daemon, pid);
+		if (log_allowed_user(&limit, file->user, file->inode))
+			log_warning("Process %u maps '%s', which cannot be opened: not tracing it",
+				    pid, file->path);
+		return;
+	}
+	if ((file && libraries_sees(daemon->libraries, file->device, file->inode, mapped_ns)) ||
+	    /* At its end it was told already what links to single processes have missed. */
+	    (!core_process_by_pid(daemon->core, pid) && daemon_process_of(daemon, pid, mapped_ns)))
 		return;
 	ledger_open(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, mapped_ns);
 	ledger_close(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, ended_ns);

@@ -3,6 +3,7 @@
  * errno is preserved. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,25 @@ static const char not_watched[] =
 	"tsctl run: calls of this program are not watched yet, after 1 s. It goes on: records of "
 	"its first work will have no calls, and 'tsctl query loss' says until when\n";
 
+/* Without a signal for whoever has a pipe that nobody reads any more, or is in the background. */
+static bool write_quietly(const char *text)
+{
+	const struct timespec now = { 0 };
+	sigset_t signals, pipe, before;
+	ssize_t n;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	signals = pipe;
+	sigaddset(&signals, SIGTTOU);
+	pthread_sigmask(SIG_BLOCK, &signals, &before);
+	n = syscall(SYS_write, STDERR_FILENO, text, strlen(text));
+	if (n < 0 && errno == EPIPE && !sigismember(&before, SIGPIPE))
+		syscall(SYS_rt_sigtimedwait, &pipe, NULL, &now, sizeof(uint64_t));
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return n >= 0;
+}
+
 /* Tells the user, where tsctl's errors went to, if the program still has that there and it takes
  * it at once. No thread can be cancelled by it. */
 static void entry_say(const char *text)
@@ -66,7 +86,7 @@ static void entry_say(const char *text)
 		return;
 	snprintf(name, sizeof(name), TS_FILE_NAME, (uintmax_t)file.st_dev, (uintmax_t)file.st_ino);
 	if (strcmp(name, wanted) == 0 && syscall(SYS_ppoll, &out, 1, &now, NULL, 0) == 1 &&
-	    out.revents == POLLOUT && syscall(SYS_write, STDERR_FILENO, text, strlen(text)) < 0)
+	    out.revents == POLLOUT && !write_quietly(text))
 		debug_say("cannot tell the user");
 }
 

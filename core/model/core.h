@@ -434,8 +434,9 @@ void core_forget_blocks(struct core *core, uint32_t pid);
 
 /* Whether hot calls of the process are reported by our library in it. */
 void core_set_light(struct core *core, uint32_t pid, bool light);
-/* Whether any call of it, before which no hot call can succeed, has been seen to succeed. */
-bool core_has_used(const struct core *core, uint32_t pid);
+/* When the first call was made of those that it has been seen to make with success, before which no
+ * hot call can succeed; 0: none was seen. */
+uint64_t core_used_ns(const struct core *core, uint32_t pid);
 
 /* No more records come from the process's library: its connection has ended and its ring is empty.
  * Without a COLLECT record that announced this, the time since is a gap. */

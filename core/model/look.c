@@ -91,11 +91,11 @@ void core_look_streams(const struct core *core, uint64_t now_ns,
 	}
 }
 
-bool core_has_used(const struct core *core, uint32_t pid)
+uint64_t core_used_ns(const struct core *core, uint32_t pid)
 {
 	const struct process *process = process_by_pid(core, pid);
 
-	return process && process->used_ns;
+	return process ? process->used_ns : 0;
 }
 
 void core_stats(const struct core *core, struct core_stats *ret)

@@ -431,6 +431,11 @@ static enum intake_state intake_empty(struct intake *intake, uint64_t now_ns)
 	return state;
 }
 
+bool intake_is_turning(const struct intake *intake)
+{
+	return intake->turning;
+}
+
 uint64_t intake_reach(struct intake *intake, uint64_t now_ns)
 {
 	uint64_t reached_ns = now_ns;

@@ -135,6 +135,7 @@ enum intake_state intake_turn(struct intake *intake, uint64_t now_ns);
  * as it reads a turn's worth of records at most, and a full ring takes seconds on a slow host. Not
  * from within a turn: does nothing then, and returns 0. */
 uint64_t intake_reach(struct intake *intake, uint64_t now_ns);
+bool intake_is_turning(const struct intake *intake);
 
 void intake_stats(const struct intake *intake, struct intake_stats *ret);
 

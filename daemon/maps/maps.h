@@ -60,8 +60,9 @@ struct maps_callbacks {
 	void (*library_refused)(void *data, struct maps_file *file, uint32_t pid, uint32_t user);
 	/* No process has mapped it for grace_ms; the file is valid during the call. */
 	void (*library_gone)(void *data, struct maps_file *file);
-	/* A process mapped a library, and its program ended before it could be looked into. NULL:
-	 * it is not known which; may be NULL. */
+	/* A process mapped a library, and its program ended before it could be looked into (NULL:
+	 * it is not known which), or it has not ended (0), and the file cannot be opened; may be
+	 * NULL. */
 	void (*library_missed)(void *data, struct maps_file *file, uint32_t pid, uint64_t mapped_ns,
 			       uint64_t ended_ns);
 	/* It runs another program now; may be NULL. */

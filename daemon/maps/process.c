@@ -83,12 +83,12 @@ static void process_free_if_done(struct maps_process *process)
 		process_free(process);
 }
 
-/* Nobody has heard of what it mapped. */
+/* Nobody has heard of what it mapped. `ended_ns` 0: it runs. */
 static void image_missed(struct maps_image *image, struct maps_file *file, uint64_t ended_ns)
 {
 	struct maps *maps = image->process->maps;
 
-	if (!ended_ns || !image->mapped_ns || image->told || !maps->callbacks.library_missed)
+	if (image->told || !maps->callbacks.library_missed || (ended_ns && !image->mapped_ns))
 		return;
 	image->told = true;
 	maps->callbacks.library_missed(maps->data, file, image->process->pid, image->mapped_ns,
@@ -102,7 +102,8 @@ static void image_drop(struct maps_image *image)
 	struct maps *maps = process->maps;
 	struct maps_image **link = &process->image;
 
-	image_missed(image, NULL, image->ended_ns);
+	if (image->ended_ns)
+		image_missed(image, NULL, image->ended_ns);
 	while (*link != image)
 		link = &(*link)->older;
 	*link = image->older;
@@ -270,21 +271,25 @@ static void process_add_library(struct maps_process *process, struct maps_file *
 {
 	struct maps_image *image = process->image;
 
+	image->told = true;
 	if (image_has_library(image, file))
 		return;
 	if (image->library_count == LIMIT_LIBRARIES_PER_PROCESS) {
 		process->maps->limited++;
 		return;
 	}
-	image->told = true;
 	if (maps_library_add_mapper(process->maps, file, process->pid) == 0)
 		image->library[image->library_count++] = maps_files_share(file);
 }
 
 static void process_add_if_library(struct maps_process *process, struct maps_file *file)
 {
-	if (file->fd >= 0 && (file->library || maps_library_matches(process->maps, file->path)))
+	if (!file->library && !maps_library_matches(process->maps, file->path))
+		return;
+	if (file->fd >= 0)
 		process_add_library(process, file);
+	else
+		image_missed(process->image, file, 0);
 }
 
 void maps_process_take(struct maps_image *image, uint64_t start, uint64_t end, uint64_t offset,
@@ -298,7 +303,7 @@ void maps_process_take(struct maps_image *image, uint64_t start, uint64_t end, u
 	if (file && runs)
 		process_add_if_library(process, file);
 	else if (file && maps_library_matches(process->maps, file->path))
-		image_missed(image, file, image->ended_ns);
+		image_missed(image, file, image->ended_ns ?: uv_hrtime());
 	maps_files_put(file);
 }
 
@@ -325,7 +330,8 @@ void maps_process_settled(struct maps_image *image)
 {
 	struct maps_process *process = image->process;
 
-	image_missed(image, NULL, image->ended_ns);
+	if (image->ended_ns)
+		image_missed(image, NULL, image->ended_ns);
 	if (image->unwanted || (image->ended_ns && image->count == 0)) {
 		image_drop(image);
 		process_free_if_done(process);
@@ -366,6 +372,7 @@ void maps_process_exec(struct maps_process *process, uint64_t time_ns)
 {
 	/* The child of a CUDA process that runs something else never used CUDA itself; programs
 	 * start so many of them that they would push out what is still needed. */
+	process->image->told |= process->forked;
 	image_end(process->image, time_ns, process->followed || !process->forked);
 	process->forked = false;
 	if (process->maps->callbacks.process_executed)

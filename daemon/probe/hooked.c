@@ -112,10 +112,12 @@ static int compare(const struct hooked *hooked, const void *mapped, struct hooke
 	look->ranges = ranges->count;
 	/* One is enough. */
 	n = ask(hooked, HOOKED, look, &found, sizeof(found));
-	*ret_pid = found.pid;
 	if (n <= 0)
 		return n < 0 ? -EBUSY : 0;
-	return found.busy ? -EBUSY : -ETXTBSY;
+	if (found.busy)
+		return -EBUSY;
+	*ret_pid = found.pid;
+	return -ETXTBSY;
 }
 
 int hooked_look(const struct hooked *hooked, int file, const struct hooked_code *code,

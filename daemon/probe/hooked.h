@@ -23,7 +23,7 @@ struct hooked *hooked_new(struct broker *broker);
 struct hooked *hooked_free(struct hooked *hooked);
 
 /* Compares the code of process `pid`, 0: of all, with that of the file. -ETXTBSY: that of
- * `*ret_pid` differs; -EBUSY: it could not be told now, because of `*ret_pid`, 0: not known. Takes
+ * `*ret_pid` differs; -EBUSY: it could not be told now. Takes
  * some 20 us, and 30 for each process with pages of its own; 10 ms where locks are taken: not for
  * the loop. */
 int hooked_look(const struct hooked *hooked, int file, const struct hooked_code *code,

@@ -175,11 +175,12 @@ static void links_go_off(struct links *links)
 	links_close_wide(links);
 }
 
-static uint64_t retry_after_ns(uint32_t failures)
+/* -EBUSY: somebody else is in the way, mostly for a moment. */
+static uint64_t retry_after_ns(uint32_t failures, int error)
 {
-	uint32_t doublings = failures < 6 ? failures - 1 : 5;
+	uint32_t most = error == -EBUSY ? 1 : 5;
 
-	return (uint64_t)NS_PER_S << doublings;
+	return (uint64_t)NS_PER_S << (failures > most ? most : failures - 1);
 }
 
 static void member_log_failure(const struct member *member, int error)
@@ -194,7 +195,7 @@ static void member_log_failure(const struct member *member, int error)
 				  member->pid);
 }
 
-/* Tries again, ever later: after half a minute at most. */
+/* Tries again, ever later: after half a minute at most, and soon if it is not its own fault. */
 static void member_failed(struct links *links, struct member *member, int error)
 {
 	member->hooked = error == -ETXTBSY;
@@ -204,7 +205,7 @@ static void member_failed(struct links *links, struct member *member, int error)
 		member->unseen_ns = uv_hrtime();
 		member->doubt = true;
 	}
-	member->retry_ns = uv_hrtime() + retry_after_ns(member->failures);
+	member->retry_ns = uv_hrtime() + retry_after_ns(member->failures, error);
 	/* One that has just ended is still a member for a moment. */
 	if (member->failures < 2)
 		return;

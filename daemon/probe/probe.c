@@ -431,9 +431,8 @@ void probe_take_losses(struct probe *probe,
 	uint32_t pid;
 
 	for (int i = 0; i < PROBE_LOSERS_MAX && !bpf_map_get_next_key(map, NULL, &pid); i++) {
-		if (!take_losses(map, pid, &lost))
-			break;
-		each(data, pid, &lost);
+		if (take_losses(map, pid, &lost))
+			each(data, pid, &lost);
 	}
 }
 
