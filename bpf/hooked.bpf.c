@@ -69,6 +69,7 @@ int touched(struct bpf_iter__task *ctx)
 
 struct check {
 	struct task_struct *task;
+	struct seq_file *seq;
 	struct address_space *file;
 	__u64 range, code; /* arrays */
 	__u32 ranges, codes;
@@ -151,7 +152,7 @@ static long on_range(__u32 i, void *data)
 static void check_locked(struct check *check)
 {
 	struct task_struct *task = check->task;
-	struct walk walk = {};
+	struct walk walk = { .seq = check->seq };
 
 	walk.wanted.mm = (__u64)BPF_CORE_READ(task, mm);
 	walk.wanted.start = check->locked;
@@ -219,6 +220,7 @@ int hooked(struct bpf_iter__task *ctx)
 	if (check.at >= look->ranges || pid_of_range(look, check.at) != pid)
 		return 0;
 	check.task = task;
+	check.seq = ctx->meta->seq; /* a 6.1 verifier wants it for all that could be visited */
 	check.file = file_of_reader(look->address);
 	check.range = look->range;
 	check.code = look->code;

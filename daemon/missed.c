@@ -36,10 +36,10 @@ static void announce(struct daemon *daemon, uint32_t pid, uint64_t since_ns, uin
 		.tid = pid,
 		.start_ns = since_ns,
 	};
-	bool lives = procfs_identity(pid, &event.process) == 0 &&
+	bool found = procfs_identity(pid, &event.process) == 0 &&
 		     event.process.started_ns <= until_ns + offset_ns;
 
-	if (lives)
+	if (found)
 		event.process.owner = owner_of(pid, event.process.uid);
 	else
 		event.process = (struct ts_process){
@@ -48,7 +48,8 @@ static void announce(struct daemon *daemon, uint32_t pid, uint64_t since_ns, uin
 			.owner = NOBODY,
 		};
 	core_ingest(daemon->core, &kernel, &event, sizeof(event));
-	if (!lives)
+	/* Nobody has waited for it yet, or somebody has. */
+	if (!found || (!procfs_has_first_thread(pid) && procfs_living_thread(pid) == pid))
 		core_process_gone(daemon->core, pid, until_ns);
 }
 

@@ -11,11 +11,11 @@ import tempfile
 import tracesmith
 from tracesmith import wait_for
 
-# Losses over whose time calls may have been made that are not told: of all, and of those that submit work.
+# Losses over whose time calls may have been made that are not told: of all, and of all but those that make memory.
 with open(os.path.join(tracesmith.SOURCE, "core/model/loss_row.h")) as file:
     HIDES = {name: what for what, name in re.findall(r'X\(\d+, \w+, \w+, \w+, (\w+),\s*\\?\s*"[^"]*",\s*\\?\s*"([^"]+)"', file.read())}
-ALL = {"CALLS"}
-WORK = {"cuLaunchKernel": ALL | {"WORK"}, "cuMemcpyHtoD_v2": ALL | {"WORK"}}
+HIDDEN = {True: ("CALLS",), False: ("CALLS", "WORK")}
+MAKES_MEMORY = ("cuMemAlloc_v2",)
 HOWS = ("",) * 12 + ("fork", "exec", "storm")
 AT_ONCE = 3
 
@@ -75,7 +75,7 @@ class Rhythms:
             true = sum(count for _, _, count in slices)
             row = told.get(name, {"calls": 0, "plus_minus": None})
             bound = row["plus_minus"] or 0
-            hides = [(start, end) for start, end, reason in losses if HIDES[reason] in WORK.get(name, ALL)]
+            hides = [(start, end) for start, end, reason in losses if HIDES[reason] in HIDDEN[name in MAKES_MEMORY]]
             covered = sum(count for first, last, count in slices if any(first <= end and last >= start for start, end in hides))
             first = min((slice[0] for slices in calls.values() for slice in slices), default=0)
             spans = ", ".join(f"{reason} {(start - first) / 1e6:.2f} to {(end - first) / 1e6:.2f} ms" for start, end, reason in losses)
