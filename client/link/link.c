@@ -101,8 +101,10 @@ static int said(const struct link *link, int r)
 		complain_memory();
 	else if (r < 0)
 		complain("%s", link->connection.message);
-	/* Not what means something else to the caller. */
-	return r == 0 || r == 1 || r == -EAGAIN || r == -ENOMEM ? r : -EREMOTEIO;
+	/* Not what means something else to the caller. A daemon that has gone may come back. */
+	if (r == 0 || r == 1 || r == -EAGAIN || r == -ENOMEM || (r == -ECONNRESET && !link->file))
+		return r;
+	return -EREMOTEIO;
 }
 
 int link_send(struct link *link, const ProtobufCMessage *body)
