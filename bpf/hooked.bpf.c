@@ -176,10 +176,15 @@ static __u32 pid_of_range(const struct hooked_look *look, __u32 i)
 	return range.pid;
 }
 
-/* The first range of a process, or of one behind it. */
-static __u32 find_range(const struct hooked_look *look, __u32 pid)
+/* The first range of a process, or of one behind it. On its own for the verifier, which else looks
+ * at the rest of the program once for each way through this. */
+__noinline int find_range(const struct hooked_look *look, __u32 pid)
 {
-	__u32 low = 0, high = look->ranges;
+	__u32 low = 0, high;
+
+	if (!look)
+		return 0;
+	high = look->ranges;
 
 	for (int i = 0; i < HALVINGS; i++) {
 		__u32 middle = (low + high) / 2;
@@ -191,7 +196,7 @@ static __u32 find_range(const struct hooked_look *look, __u32 pid)
 		else
 			high = middle;
 	}
-	return low;
+	return (int)low;
 }
 
 /* One thread stands for its process: the first one, or any if that has ended. */
@@ -216,7 +221,7 @@ int hooked(struct bpf_iter__task *ctx)
 	if (!look)
 		return 0;
 	pid = (__u32)task->tgid;
-	check.at = find_range(look, pid);
+	check.at = (__u32)find_range(look, pid);
 	if (check.at >= look->ranges || pid_of_range(look, check.at) != pid)
 		return 0;
 	check.task = task;
