@@ -147,8 +147,7 @@ static long on_range(__u32 i, void *data)
 	return check->differs != 0;
 }
 
-/* Where threads map memory all the time their lock is always taken. Not from within another loop:
- * for a 6.1 verifier that is too deep. */
+/* Where threads map memory all the time their lock is always taken. */
 static void check_locked(struct check *check)
 {
 	struct task_struct *task = check->task;
@@ -161,7 +160,7 @@ static void check_locked(struct check *check)
 	check->start = check->locked;
 	check->end = walk.wanted.end;
 	check->offset = walk.wanted.offset;
-	/* It is one no more, or the tree of mappings has changed in the middle. */
+	/* Not found: it was unmapped, or the tree of mappings changed during the walk. */
 	if (check->end)
 		bpf_loop(check->codes, on_code, check, 0);
 	else

@@ -48,7 +48,7 @@ static void announce(struct daemon *daemon, uint32_t pid, uint64_t since_ns, uin
 			.owner = NOBODY,
 		};
 	core_ingest(daemon->core, &kernel, &event, sizeof(event));
-	/* Nobody has waited for it yet, or somebody has. */
+	/* It has gone, or is a zombie. */
 	if (!found || (!procfs_has_first_thread(pid) && procfs_living_thread(pid) == pid))
 		core_process_gone(daemon->core, pid, until_ns);
 }
@@ -83,10 +83,12 @@ static void gap_announce(struct daemon *daemon, struct gap *gap, bool filtered)
 
 	if (!gap->pid)
 		return;
-	process = daemon_process_of(daemon, gap->pid, gap->start_ns);
-	if (gap->doubt)
+	if (gap->doubt) {
 		doubt_settle(daemon, gap);
-	else if (process)
+		return;
+	}
+	process = daemon_process_of(daemon, gap->pid, gap->start_ns);
+	if (process)
 		gap_settle(daemon, gap, process);
 	else if (gap->reason == LOSS_GAP && !filtered) {
 		/* The gap goes to it at once. */

@@ -213,7 +213,7 @@ static void *serve(void *data)
 	struct file_server *server = data;
 	Tracesmith__V1__Request *request;
 
-	/* Whoever waits for the rest of an answer is told that none comes. */
+	/* A client that waits for the rest of an answer learns that none comes. */
 	for (server->ended = true; server->ended && receive(server, &request) > 0;) {
 		server->ended = false;
 		answer(server, request);

@@ -95,7 +95,7 @@ static unsigned int halves(const struct places *places, const struct place *of)
 	return count;
 }
 
-/* Its thread has not read what has arrived. */
+/* Data has arrived that its thread has not read yet. */
 static bool is_unread(const struct place *place)
 {
 	int bytes = 0;

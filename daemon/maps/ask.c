@@ -384,7 +384,7 @@ void maps_ask_forget(struct maps_image *image)
 		ask->image = NULL;
 }
 
-uint64_t maps_ask_unheard_ns(const struct maps *maps)
+uint64_t maps_unheard_ns(const struct maps *maps)
 {
 	uint64_t first_ns = UINT64_MAX;
 	struct maps_ask *ask;

@@ -16,7 +16,6 @@ void maps_ask_record(struct maps_image *image, const struct maps_record *record)
 bool maps_ask_clashes(const struct maps_image *image, const struct maps_record *record);
 /* What the last records said of a process that is gone. False: nothing. */
 bool maps_ask_history(struct maps_image *image);
-uint64_t maps_ask_unheard_ns(const struct maps *maps);
 /* Its answer goes nowhere. */
 void maps_ask_forget(struct maps_image *image);
 void maps_ask_cancel_all(struct maps *maps);

@@ -147,11 +147,6 @@ static void on_rings(uv_poll_t *poll, int status, int events)
 	uv_timer_start(&maps->rest_timer, on_rest, LIMIT_MAPS_REST_MS, 0);
 }
 
-uint64_t maps_unheard_ns(const struct maps *maps)
-{
-	return maps_ask_unheard_ns(maps);
-}
-
 void maps_catch_up(struct maps *maps)
 {
 	take_rounds(maps); /* the kernel wakes us for what comes in the meantime */

@@ -33,6 +33,11 @@ class Honest(Case):
         self.say(process, "call", LAUNCH, count)
         self.made += count
 
+    def call_for_a_while(self, process):
+        for _ in range(10):
+            self.call(process, 300)
+            time.sleep(0.05)
+
     def assert_honest(self, process, *window):
         """What it has made so far is told, within its bounds, or said not to be."""
         made, answer = self.made, self.daemon.answer("apis", "--pid", process.pid, *window)
@@ -60,9 +65,7 @@ class Honest(Case):
         process = self.program()
 
         def is_missed():
-            for _ in range(10):
-                self.call(process, 300)
-                time.sleep(0.05)
+            self.call_for_a_while(process)
             recent = self.daemon.answer("launches", "--pid", process.pid, "--since", "1s")
             self.assertTrue(recent["rows"] or "windows" in recent["loss"], recent)
             return not recent["rows"]
@@ -74,9 +77,7 @@ class Honest(Case):
         process = self.program()
 
         def is_missed():
-            for _ in range(10):
-                self.call(process, 300)
-                time.sleep(0.05)
+            self.call_for_a_while(process)
             return "windows" in self.daemon.answer("apis", "--pid", process.pid)["loss"]
         wait_for("it to be watched in windows", is_missed)
         web = Web(self.daemon)
