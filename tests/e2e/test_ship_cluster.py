@@ -24,17 +24,10 @@ class Cluster(unittest.TestCase):
     def setUpClass(cls):
         cls.nodes = clickhouse.cluster()
         cls.server = cls.nodes.node[0][0]
-        wait_for("the tables", cls.make_tables)
+        made = fleet_stores.init(cls.server, "--cluster", "fleet")
+        assert made.code == 0, made.err
         cls.template = fleet_stores.make_template()
         cls.numbers = itertools.count()
-
-    @classmethod
-    def make_tables(cls):
-        """On a busy machine servers lose their session with ZooKeeper, and get another one, if they do not crash over it."""
-        for node in cls.nodes.nodes():
-            if node.process.poll() is not None:
-                node.start().wait()
-        return fleet_stores.init(cls.server, "--cluster", "fleet").code == 0
 
     def host(self, name, minutes=3, urls=None, **more):
         host = Host(name, next(self.numbers), minutes, **more).make(self.template)
