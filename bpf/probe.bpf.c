@@ -270,7 +270,7 @@ int note(struct pt_regs *ctx)
 SEC("uprobe")
 int inside(struct pt_regs *ctx)
 {
-	__u64 cookie = PT_REGS_PARM2(ctx), now = bpf_ktime_get_ns(), began, stack_id, wake;
+	__u64 cookie = PT_REGS_PARM2(ctx), now = bpf_ktime_get_ns(), began, stack_id, wake, seed;
 	__u32 fn = (__u16)cookie;
 	struct probe_desc *desc = bpf_map_lookup_elem(&descs, &fn);
 	struct pt_regs *regs;
@@ -284,6 +284,7 @@ int inside(struct pt_regs *ctx)
 	if (!thread)
 		return 0;
 	hit_add(thread, PROBE_HOT, now);
+	seed = thread->seed;
 	if (!thread_is_watched(thread))
 		return 0;
 	regs = &thread->copied;
@@ -299,7 +300,8 @@ int inside(struct pt_regs *ctx)
 		autograd_look(thread);
 	else
 		autograd_told(thread, regs->r15, regs->r14, regs->r13, regs->r12);
-	thread->claimed = regs->orig_ax;
+	/* Ids that have just become others are none of the library's yet. */
+	thread->claimed = thread->seed == seed ? regs->orig_ax : 0;
 	stack_id = stack_take(regs, thread, false, &stack_flags);
 	thread->claimed = 0;
 	walk_add(thread, PROBE_WALK_SAMPLED, began);
