@@ -335,7 +335,7 @@ void daemon_note_told(struct daemon *daemon, uint64_t now_ns);
 void daemon_settle_doubts(struct daemon *daemon, uint32_t pid);
 void daemon_end_missed(struct daemon *daemon, uint32_t pid, uint64_t end_ns);
 void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t mapped_ns,
-			      uint64_t ended_ns);
+			      uint64_t ended_ns, bool executed);
 /* What was missed of a process before the model knew it. */
 void daemon_lose_gaps(struct daemon *daemon, const struct core_process *process);
 /* As the libraries' callbacks. */

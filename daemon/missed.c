@@ -241,12 +241,28 @@ void daemon_end_missed(struct daemon *daemon, uint32_t pid, uint64_t end_ns)
 		daemon_lose_gaps(daemon, process);
 }
 
+/* Of who was found to map a library, and may have done so for long. */
+static uint64_t found_since(struct daemon *daemon, uint32_t pid)
+{
+	uint64_t since_ns = daemon->watching_ns ? daemon->watching_ns : daemon->started_ns;
+	int64_t started_ns = 0;
+	uint64_t ticks;
+
+	if (pid && procfs_started_ticks(pid, &ticks) == 0)
+		started_ns = (int64_t)(ticks * NS_PER_TICK) - daemon->boot_offset_ns;
+	return started_ns > (int64_t)since_ns ? (uint64_t)started_ns : since_ns;
+}
+
+/* `since_ns` 0: it is not known. */
 static void daemon_miss(struct daemon *daemon, uint32_t pid, enum loss_reason reason,
 			enum ledger_by by, uint64_t since_ns)
 {
-	struct ledger_entry *entry = ledger_open(&daemon->ledger, pid, reason, by, since_ns);
+	struct ledger_entry *entry;
 	bool forked;
 
+	if (!since_ns)
+		since_ns = found_since(daemon, pid);
+	entry = ledger_open(&daemon->ledger, pid, reason, by, since_ns);
 	maps_mapped_ns(daemon->maps, pid, &forked);
 	if (entry)
 		entry->child = forked;
@@ -257,7 +273,7 @@ void daemon_never_watched(struct daemon *daemon, uint32_t pid)
 	bool forked;
 	uint64_t mapped_ns = maps_mapped_ns(daemon->maps, pid, &forked);
 
-	daemon_miss(daemon, pid, LOSS_GAP, LEDGER_REFUSED, mapped_ns ? mapped_ns : uv_hrtime());
+	daemon_miss(daemon, pid, LOSS_GAP, LEDGER_REFUSED, mapped_ns);
 }
 
 void daemon_waits(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns)
@@ -270,7 +286,7 @@ void daemon_waits(void *data, uint32_t pid, enum loss_reason gap, uint64_t since
 /* It lived for so short a time that nobody has looked at what it mapped, or that cannot be looked
  * at. */
 void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t mapped_ns,
-			      uint64_t ended_ns)
+			      uint64_t ended_ns, bool executed)
 {
 	static struct log_users limit;
 	struct daemon *daemon = data;
@@ -286,7 +302,8 @@ void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, 
 	}
 	if ((file && libraries_sees(daemon->libraries, file->device, file->inode, mapped_ns)) ||
 	    /* At its end it was told already what links to single processes have missed. */
-	    (!core_process_by_pid(daemon->core, pid) && daemon_process_of(daemon, pid, mapped_ns)))
+	    (!executed && !core_process_by_pid(daemon->core, pid) &&
+	     daemon_process_of(daemon, pid, mapped_ns)))
 		return;
 	ledger_open(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, mapped_ns);
 	ledger_close(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, ended_ns);

@@ -33,6 +33,7 @@ struct maps_image {
 	struct maps_ask *ask;	     /* NULL: settled, see ask.h */
 	uint64_t mapped_ns; /* when it mapped a library, of those that are not known yet; 0: none */
 	bool told;	    /* one of those, to the user */
+	bool executed;	    /* it ended as its process ran another program */
 	bool whole;	    /* all that it maps was told once */
 	bool incomplete;    /* an answer did not come */
 	uint64_t again_ns;  /* when to look again then, 0: not */

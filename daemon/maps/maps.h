@@ -61,10 +61,10 @@ struct maps_callbacks {
 	/* No process has mapped it for grace_ms; the file is valid during the call. */
 	void (*library_gone)(void *data, struct maps_file *file);
 	/* A process mapped a library, and its program ended before it could be looked into (NULL:
-	 * it is not known which), or it has not ended (0), and the file cannot be opened; may be
-	 * NULL. */
+	 * it is not known which), or it has not ended (0), and the file cannot be opened;
+	 * `executed`: its process ran another program then. May be NULL. */
 	void (*library_missed)(void *data, struct maps_file *file, uint32_t pid, uint64_t mapped_ns,
-			       uint64_t ended_ns);
+			       uint64_t ended_ns, bool executed);
 	/* It runs another program now; may be NULL. */
 	void (*process_executed)(void *data, uint32_t pid);
 	/* A process maps an executable file, of whatever kind; may be NULL. */

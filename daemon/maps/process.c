@@ -92,7 +92,7 @@ static void image_missed(struct maps_image *image, struct maps_file *file, uint6
 		return;
 	image->told = true;
 	maps->callbacks.library_missed(maps->data, file, image->process->pid, image->mapped_ns,
-				       ended_ns);
+				       ended_ns, image->executed);
 }
 
 /* Takes the image out of its process and frees it. */
@@ -373,6 +373,7 @@ void maps_process_exec(struct maps_process *process, uint64_t time_ns)
 	/* The child of a CUDA process that runs something else never used CUDA itself; programs
 	 * start so many of them that they would push out what is still needed. */
 	process->image->told |= process->forked;
+	process->image->executed = true;
 	image_end(process->image, time_ns, process->followed || !process->forked);
 	process->forked = false;
 	if (process->maps->callbacks.process_executed)

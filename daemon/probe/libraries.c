@@ -234,7 +234,7 @@ bool libraries_sees(const struct libraries *libraries, uint64_t device, uint64_t
 	bool sees = library && library->probes && library->attached_ns <= since_ns;
 
 	for (enum probe_group group = 0; sees && group < PROBE_GROUPS; group++)
-		sees = !links_are_single(&library->links[group]);
+		sees = links_see_all(&library->links[group], since_ns);
 	return sees;
 }
 
@@ -369,7 +369,6 @@ static int library_add_process(struct library_copy *library, uint32_t pid, uint6
 static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t mapped_ns,
 			  bool forked, const struct libraries_file *file)
 {
-	uint64_t since_ns = mapped_ns ? mapped_ns : uv_hrtime();
 	struct library_copy *library;
 	int r = 0;
 
@@ -378,7 +377,7 @@ static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t ma
 		library->mapped = true;
 		copy_try_again(library, file->fd);
 		if (library->busy || copy_is_blind(library))
-			copy_wait(library, pid, since_ns);
+			copy_wait(library, pid, mapped_ns);
 		return library_add_process(library, pid, mapped_ns, forked);
 	}
 	r = libraries_add(libraries, file, &library);
@@ -386,7 +385,7 @@ static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t ma
 		return r;
 	library->mapped = true;
 	if (!library->dormant)
-		copy_wait(library, pid, since_ns);
+		copy_wait(library, pid, mapped_ns);
 	if (!library->busy)
 		copy_tell_gaps(library);
 	return library_add_process(library, pid, mapped_ns, forked);
@@ -423,7 +422,7 @@ static void libraries_tell_short(struct libraries *libraries, uint32_t pid, uint
 		bool missed = false;
 
 		for (uint32_t i = 0; i < libraries->count; i++)
-			missed |= links_are_single(&libraries->library[i]->links[group]);
+			missed |= !links_see_all(&libraries->library[i]->links[group], start_ns);
 		if (!missed)
 			continue;
 		callbacks->missing(callbacks->data, pid, LOSS_GAP, group, start_ns);

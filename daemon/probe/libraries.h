@@ -31,8 +31,9 @@ enum hot_state {
 };
 
 struct libraries_callbacks {
-	/* What a process (0: several) calls of a library is not seen since then, which is a `gap`
-	 * of it; and then it is. `missed` false: it turns out that it made no such calls. */
+	/* What a process (0: several) calls of a library is not seen since then (0: since it maps
+	 * it), which is a `gap` of it; and then it is. `missed` false: it turns out that it made no
+	 * such calls. */
 	void (*waits)(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns);
 	void (*waited)(void *data, uint32_t pid, enum loss_reason gap, bool missed);
 	/* The same of one group of functions, for single processes (0: all) of those who map it. */

@@ -154,6 +154,7 @@ static void links_go_wide(struct links *links, struct owned_link *wide)
 	probe_next_epoch(links->library, links->group);
 	links->single = false;
 	links->wide = wide;
+	links->wide_ns = uv_hrtime();
 	list_for_each(member, &links->members, link) {
 		member_seen(links, member);
 		member_close(links, member);
@@ -405,9 +406,12 @@ int links_add(struct links *links, const struct links_member *added)
 	member->open = member->whole = true;
 	member->out = added->out;
 	member->retry_ns = added->from_ns;
-	if (links->single && !added->out)
+	if (!links_see_all(links, since_ns) && !added->out)
 		member_unseen(links, member, since_ns);
 	list_append(&links->members, &member->link);
+	/* What it called before one link watched all. */
+	if (!links->single)
+		member_seen(links, member);
 	links_reconcile(links);
 	return 0;
 }

@@ -58,6 +58,7 @@ struct links {
 	uint64_t off_ns;	    /* nobody is watched since then, 0: not so */
 	uint64_t retry_ns;	    /* to get back from that, not before */
 	uint64_t single_ns;	    /* until then all were watched, if they are not now */
+	uint64_t wide_ns;	    /* since then all are, if they are now */
 	uint64_t looked_ns;	    /* when all that have a link had a first thread */
 	uint64_t whole_ns;	    /* since then all are watched whole, 0: not all */
 	const struct links_callbacks *callbacks;
@@ -91,8 +92,8 @@ void links_watch(struct links *links, uint32_t pid, bool open, bool whole);
 /* The same, whatever is wanted of it otherwise. */
 void links_leave_out(struct links *links, uint32_t pid, bool out);
 enum links_state links_state(const struct links *links, uint32_t pid);
-/* A process without a link of its own is not watched. */
-bool links_are_single(const struct links *links);
+/* Whether one link has watched all since then; else a process without a link of its own was not. */
+bool links_see_all(const struct links *links, uint64_t since_ns);
 bool links_has(const struct links *links, uint32_t pid);
 /* Not watched because of its inline hook. */
 bool links_is_hooked(const struct links *links, uint32_t pid);

@@ -5,9 +5,9 @@
 
 #define CLOSING_NS (25 * NS_PER_MS) /* until a link that is being closed is looked at again */
 
-bool links_are_single(const struct links *links)
+bool links_see_all(const struct links *links, uint64_t since_ns)
 {
-	return links->single;
+	return !links->single && links->wide_ns <= since_ns;
 }
 
 bool links_has(const struct links *links, uint32_t pid)

@@ -3,9 +3,11 @@
  * ran:
  *   {"pid": PID, "calls": {FUNCTION: [[FIRST_NS, LAST_NS, COUNT], ...], ...}}
  * with times of CLOCK_MONOTONIC. fork, exec: in the middle, and both go on; storm: without a pause.
+ * With RHYTHM_WORK set the calls do something on a real GPU; else they are made, and fail.
  */
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,11 @@
 
 enum phase { EVEN, RAMP, BURSTS, PAUSE, WAITS, PHASES };
 enum function { LAUNCH, COPY, ALLOCATE, WAIT, FUNCTIONS };
+#define ARGUMENTS 11
+#define BYTES	  4096 /* of memory */
+
+static const char ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
+			  ".visible .entry empty()\n{\n\tret;\n}\n";
 
 static const char *const names[FUNCTIONS] = {
 	[LAUNCH] = "cuLaunchKernel",
@@ -36,6 +43,7 @@ struct slice {
 };
 
 static int (*function[FUNCTIONS])(long, ...);
+static long argument[FUNCTIONS][ARGUMENTS];
 static struct slice slice[FUNCTIONS][SLICES];
 static uint32_t slices[FUNCTIONS];
 static uint64_t state;
@@ -58,18 +66,47 @@ static uint32_t random_below(uint32_t n)
 static void call(enum function which, uint32_t count)
 {
 	struct slice *at = &slice[which][slices[which]];
+	const long *a = argument[which];
 
 	if (!count)
 		return;
 	at->first_ns = now();
 	for (uint32_t i = 0; i < count; i++)
-		function[which](0, 0l, 0l, 0l, 0l, 0l, 0l, 0l, 0l, 0l, 0l);
+		function[which](a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]);
 	at->last_ns = now();
 	at->count = count;
 	if (++slices[which] == SLICES) {
 		fputs("rhythm: too long\n", stderr);
 		exit(1);
 	}
+}
+
+static int call_by_name(void *driver, const char *name, long a, long b, long c)
+{
+	int (*called)(long, ...) = (int (*)(long, ...))dlsym(driver, name);
+
+	return called ? called(a, b, c) : -1;
+}
+
+/* Memory is not freed. */
+static bool prepare_work(void *driver)
+{
+	static char host[BYTES];
+	static long context, module, kernel, memory;
+
+	if (call_by_name(driver, "cuDevicePrimaryCtxRetain", (long)&context, 0, 0) ||
+	    call_by_name(driver, "cuCtxSetCurrent", context, 0, 0) ||
+	    call_by_name(driver, "cuModuleLoadData", (long)&module, (long)ptx, 0) ||
+	    call_by_name(driver, "cuModuleGetFunction", (long)&kernel, module, (long)"empty"))
+		return false;
+	memcpy(argument[LAUNCH], (long[ARGUMENTS]){ kernel, 1, 1, 1, 1, 1, 1 },
+	       sizeof(argument[LAUNCH]));
+	memcpy(argument[ALLOCATE], (long[ARGUMENTS]){ (long)&memory, BYTES },
+	       sizeof(argument[ALLOCATE]));
+	call(ALLOCATE, 1);
+	memcpy(argument[COPY], (long[ARGUMENTS]){ memory, (long)host, BYTES },
+	       sizeof(argument[COPY]));
+	return memory != 0;
 }
 
 static uint32_t launches(enum phase phase, uint32_t rate, uint32_t turn)
@@ -164,8 +201,12 @@ int main(int argc, char **argv)
 		function[i] = (int (*)(long, ...))dlsym(driver, names[i]);
 	state = strtoull(argv[2], NULL, 0);
 	length_ns = strtoull(argv[3], NULL, 0) * NS_PER_MS;
+	call_by_name(driver, "cuInit", 0, 0, 0);
+	if (getenv("RHYTHM_WORK") && !prepare_work(driver)) {
+		fputs("rhythm: no GPU that works\n", stderr);
+		return 1;
+	}
 	end_ns = now() + length_ns;
-	((int (*)(unsigned int))dlsym(driver, "cuInit"))(0);
 	while (!strcmp(how, "storm") && now() < end_ns)
 		call(LAUNCH, STORM_CALLS);
 	play(end_ns);

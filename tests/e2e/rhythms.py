@@ -1,11 +1,14 @@
 """Random programs that say in the end what they called, and when: of each function of each process, what the daemon tells is that, or
 that within its bounds, or there are losses over the times of the calls that are missing. `Rhythms` runs many of them and judges."""
+import concurrent.futures
 import json
 import os
 import random
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 
 import tracesmith
@@ -17,20 +20,22 @@ with open(os.path.join(tracesmith.SOURCE, "core/model/loss_row.h")) as file:
 HIDDEN = {True: ("CALLS",), False: ("CALLS", "WORK")}
 MAKES_MEMORY = ("cuMemAlloc_v2",)
 HOWS = ("",) * 12 + ("fork", "exec", "storm")
-AT_ONCE = 3
+# Milliseconds. Most are as short as a test's, some as long as it takes to have windows.
+LENGTHS = (5, 5, 20, 20, 50, 50, 100, 200, 200, 500, 1000, 2500)
+AT_ONCE = int(os.environ.get("TS_AT_ONCE", "3"))
 
 
 class Rhythms:
-    """Runs `count` programs, of as many milliseconds as `lengths` says; `meanwhile`: a turn of it before each start."""
+    """Runs random programs, while the daemon is told to read its settings again, ends and starts."""
 
-    def __init__(self, daemon, library, seed, lengths, meanwhile=lambda number: None):
-        self.daemon, self.library, self.seed, self.lengths, self.meanwhile = daemon, library, seed, lengths, meanwhile
+    def __init__(self, daemon, library, seed):
+        self.daemon, self.library, self.seed = daemon, library, seed
         self.choose = random.Random(seed)
         self.running, self.said, self.directories = [], {}, []
 
     def start(self, number):
         library, directory = self.library, None
-        length, how = self.choose.choice(self.lengths), self.choose.choice(HOWS)
+        length, how = self.choose.choice(LENGTHS), self.choose.choice(HOWS)
         if self.choose.random() < 0.1:
             directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
             library = shutil.copy(library, directory)
@@ -52,9 +57,20 @@ class Rhythms:
         if directory:
             shutil.rmtree(directory)
 
+    def disturb(self, number):
+        """Before each start."""
+        if number % 40 == 20:
+            self.daemon.process.send_signal(signal.SIGHUP)
+        if number % 100 == 50:
+            self.daemon.stop()
+            self.daemon.start()
+        if number % 100 == 99:
+            self.daemon.kill()
+            self.daemon.start()
+
     def run(self, count):
         for number in range(count):
-            self.meanwhile(number)
+            self.disturb(number)
             self.start(number)
             if len(self.running) == AT_ONCE:
                 self.finish()
@@ -86,9 +102,11 @@ class Rhythms:
     def judge_all(self):
         """Lines by how it is told."""
         lines = {how: [] for how in ("true", "within bounds", "beyond bounds", "said to be short", "silent")}
-        for pid in self.said:
-            for how, line in self.judge(pid):
-                lines[how].append(line)
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            for judged in pool.map(lambda pid: list(self.judge(pid)), self.said):
+                for how, line in judged:
+                    lines[how].append(line)
+        print(f"{len(self.said)} processes: " + ", ".join(f"{len(found)} {how}" for how, found in lines.items()), file=sys.stderr)
         return lines
 
 

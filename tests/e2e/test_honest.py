@@ -1,8 +1,6 @@
 """Nothing is missing without a word: what is not watched is told at the moment of the question, and not only at its end."""
 import os
 import shutil
-import signal
-import sys
 import tempfile
 import time
 import unittest
@@ -16,8 +14,6 @@ from tracesmith import wait_for
 LAUNCH = "cuLaunchKernel"
 PROGRAMS = int(os.environ.get("TS_PROGRAMS", "300"))
 SEED = int(os.environ.get("TS_SEED", "1"))
-# Most are as short as a test's, some as long as it takes to have windows.
-LENGTHS = (5, 5, 20, 20, 50, 50, 100, 200, 200, 500, 1000, 2500)
 
 
 class Honest(Case):
@@ -161,30 +157,37 @@ class Honest(Case):
             if self.daemon.known(process.pid):
                 self.assert_honest(process)
 
+    def test_a_daemon_that_comes_later(self):
+        """And has yet to find the driver: nothing lies between the time without a daemon and that without probes."""
+        directory = tracesmith.driver_directory()
+        self.addCleanup(shutil.rmtree, directory)
+        name = tracesmith.copy_library(directory)
+        with open(self.daemon.config, "a") as file:
+            file.write(f"[probe]\nlibraries = {name}\n")
+        process = self.program(os.path.join(directory, name))
+        self.daemon.start()
+
+        def is_seen():
+            self.call(process, 1)
+            return self.daemon.known(process.pid) and self.calls(process, LAUNCH)
+        wait_for("its calls to be seen", is_seen)
+        spans = {row["reason"]: row for row in self.daemon.sql(
+            "SELECT r.name AS reason, min(l.start_ns) AS start_ns, max(l.end_ns) AS end_ns FROM loss l JOIN loss_reason r ON r.id = l.reason"
+            f" JOIN process p ON p.id = l.process WHERE p.pid = {process.pid} GROUP BY 1")}
+        self.assertLessEqual(spans["gap"]["start_ns"], spans["no-daemon"]["end_ns"], spans)
 
 
 class Generated(Case):
-    """Random programs, with the settings that users have, while the daemon is told to read its settings again, ends and starts."""
+    """Random programs, with the settings that users have."""
     budget = "1%"
     trap_limit = "25%"
     settings = tracesmith.Case.settings
 
-    def meanwhile(self, number):
-        if number % 40 == 20:
-            self.daemon.process.send_signal(signal.SIGHUP)
-        if number % 100 == 50:
-            self.daemon.stop()
-            self.daemon.start()
-        if number % 100 == 99:
-            self.daemon.kill()
-            self.daemon.start()
-
     def test_none_is_silent(self):
         self.daemon.start()
-        rhythms = Rhythms(self.daemon, os.path.join(self.standing[0], self.driver), SEED, LENGTHS, self.meanwhile)
+        rhythms = Rhythms(self.daemon, os.path.join(self.standing[0], self.driver), SEED)
         rhythms.run(PROGRAMS)
         told = rhythms.judge_all()
-        print(f"{len(rhythms.said)} processes: " + ", ".join(f"{len(lines)} {how}" for how, lines in told.items()), file=sys.stderr)
         self.assertEqual(told["silent"], [], "\n".join(told["silent"]))
         # Bounds are those of 90 %: far more are not beyond them by chance.
         beyond = told["beyond bounds"]

@@ -63,7 +63,7 @@ static void on_found(void *data, struct maps_file *file, uint32_t pid)
 }
 
 static void on_missed(void *data, struct maps_file *file, uint32_t pid, uint64_t mapped_ns,
-		      uint64_t ended_ns)
+		      uint64_t ended_ns, bool executed)
 {
 	struct world *world = data;
 
