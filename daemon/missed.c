@@ -216,9 +216,33 @@ void daemon_tick_missed(struct daemon *daemon, uint64_t now_ns)
 		daemon_announce(daemon);
 }
 
+static void lower(uint64_t *least, uint64_t ns)
+{
+	if (ns < *least)
+		*least = ns;
+}
+
+/* What goes on was reported the last time. What has no process to be reported for is of the last
+ * seconds, or of one that has not used the driver. */
+static uint64_t untold_since(const struct daemon *daemon, uint64_t lately_ns)
+{
+	const struct ledger_entry *entry;
+	uint64_t since_ns = UINT64_MAX;
+
+	list_for_each(entry, &daemon->ledger.entries, link) {
+		lower(&since_ns, daemon->ledger_ns);
+		if (!entry->told && entry->since_ns >= lately_ns)
+			lower(&since_ns, entry->since_ns);
+	}
+	for (uint32_t i = 0; i < DAEMON_GAPS; i++)
+		if (daemon->gap[i].pid && daemon->gap[i].start_ns >= lately_ns)
+			lower(&since_ns, daemon->gap[i].start_ns);
+	return since_ns;
+}
+
 void daemon_note_told(struct daemon *daemon, uint64_t now)
 {
-	uint64_t reached_ns, unheard_ns;
+	uint64_t reached_ns, unheard_ns, told_ns, untold_ns;
 
 	maps_catch_up(daemon->maps);
 	reached_ns = daemon_reach(daemon, now);
@@ -226,9 +250,9 @@ void daemon_note_told(struct daemon *daemon, uint64_t now)
 	unheard_ns = maps_unheard_ns(daemon->maps);
 	if (unheard_ns < now - (uint64_t)TELL_NS)
 		unheard_ns = now;
-	daemon->told_ns = reached_ns < unheard_ns ? reached_ns : unheard_ns;
-	if (!list_empty(&daemon->ledger.entries) && daemon->ledger_ns < daemon->told_ns)
-		daemon->told_ns = daemon->ledger_ns;
+	told_ns = reached_ns < unheard_ns ? reached_ns : unheard_ns;
+	untold_ns = untold_since(daemon, now - (uint64_t)TELL_NS);
+	daemon->told_ns = told_ns < untold_ns ? told_ns : untold_ns;
 }
 
 void daemon_end_missed(struct daemon *daemon, uint32_t pid, uint64_t end_ns)
@@ -309,12 +333,13 @@ void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, 
 	ledger_close(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, ended_ns);
 }
 
-void daemon_waited(void *data, uint32_t pid, enum loss_reason gap, bool is_missed)
+void daemon_waited(void *data, uint32_t pid, enum loss_reason gap, bool is_missed,
+		   uint64_t until_ns)
 {
 	struct daemon *daemon = data;
 
 	if (is_missed)
-		ledger_close(&daemon->ledger, pid, gap, LEDGER_COPY, uv_hrtime());
+		ledger_close(&daemon->ledger, pid, gap, LEDGER_COPY, until_ns);
 	else
 		ledger_drop(&daemon->ledger, pid, gap, LEDGER_COPY);
 }

@@ -146,7 +146,7 @@ static void on_waited(const struct library_copy *library, uint32_t pid, bool mis
 	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
 
 	if (!library->copies->closing)
-		callbacks->waited(callbacks->data, pid, gap_of(library), missed);
+		callbacks->waited(callbacks->data, pid, gap_of(library), missed, uv_hrtime());
 }
 
 static void on_put_off(struct copies *copies)
@@ -366,6 +366,17 @@ static int library_add_process(struct library_copy *library, uint32_t pid, uint6
 	return r;
 }
 
+/* It was mapped before it had its probes, and nobody has heard of that until now. */
+static void library_tell_late(const struct library_copy *library, uint32_t pid, uint64_t mapped_ns)
+{
+	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
+
+	if (!library->probes || library->attached_ns <= mapped_ns)
+		return;
+	on_waits(library, pid, mapped_ns);
+	callbacks->waited(callbacks->data, pid, gap_of(library), true, library->attached_ns);
+}
+
 static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t mapped_ns,
 			  bool forked, const struct libraries_file *file)
 {
@@ -378,6 +389,8 @@ static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t ma
 		copy_try_again(library, file->fd);
 		if (library->busy || copy_is_blind(library))
 			copy_wait(library, pid, mapped_ns);
+		else
+			library_tell_late(library, pid, mapped_ns);
 		return library_add_process(library, pid, mapped_ns, forked);
 	}
 	r = libraries_add(libraries, file, &library);
