@@ -3,6 +3,7 @@
 #include "proto/frame.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,5 +88,34 @@ int ts_frame_pack(const ProtobufCMessage *message, uint32_t max, uint8_t **ret_d
 	protobuf_c_message_pack(message, data + TS_FRAME_HEAD);
 	*ret_data = data;
 	*ret_size = TS_FRAME_HEAD + length;
+	return 0;
+}
+
+static void *allocate(void *failed, size_t size)
+{
+	void *memory = malloc(size);
+
+	if (!memory)
+		*(bool *)failed = true;
+	return memory;
+}
+
+static void release(void *failed, void *memory)
+{
+	(void)failed;
+	free(memory);
+}
+
+int ts_frame_unpack(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size,
+		    void *ret_message)
+{
+	/* protobuf-c has one NULL for both. */
+	bool failed = false;
+	ProtobufCAllocator allocator = { allocate, release, &failed };
+	ProtobufCMessage *message = protobuf_c_message_unpack(type, &allocator, size, data);
+
+	if (!message)
+		return failed ? -ENOMEM : -EBADMSG;
+	*(ProtobufCMessage **)ret_message = message;
 	return 0;
 }

@@ -46,4 +46,9 @@ static inline int ts_frame_reader_half(const struct ts_frame_reader *reader)
 int ts_frame_pack(const ProtobufCMessage *message, uint32_t max, uint8_t **ret_data,
 		  size_t *ret_size);
 
+/* The message that the bytes are, to be freed with protobuf_c_message_free_unpacked(). -EBADMSG:
+ * they are none, or -ENOMEM. */
+int ts_frame_unpack(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t size,
+		    void *ret_message);
+
 #endif

@@ -267,33 +267,31 @@ static int write_rows(struct sheet *sheet, const struct diff *diff, uint64_t lim
 }
 
 /* As in other answers, for both sides together; the rows tell them apart. `said` is to be freed. */
-static size_t list_losses(const struct diff *diff, Tracesmith__V1__Loss *loss,
-			  Tracesmith__V1__Loss **list)
+static int list_losses(const struct diff *diff, Tracesmith__V1__Loss *loss,
+		       Tracesmith__V1__Done *done)
 {
+	struct loss_time time;
 	char *said;
+	int r = 0;
 
-	size_t count = 0;
-
-	for (size_t i = 0; i < diff->count && count < LOSSES_MAX; i++) {
+	for (size_t i = 0; r == 0 && i < diff->count && done->n_loss < LOSSES_MAX; i++) {
 		const struct diff_row *row = &diff->row[i];
 
 		if (row->section != DIFF_LOST)
 			continue;
-		tracesmith__v1__loss__init(&loss[count]);
-		loss[count].reason = (char *)row->name;
-		loss[count].text = (char *)"in A and B";
-		loss[count].count = row->side[0].total + row->side[1].total;
-		said = loss_said(&(struct loss_time){
-			.reason = loss_reason_of(row->name),
-			.time_ns = row->side[0].bytes + row->side[1].bytes,
-		});
+		tracesmith__v1__loss__init(loss);
+		loss->reason = (char *)row->name;
+		loss->text = (char *)"in A and B";
+		loss->count = row->side[0].total + row->side[1].total;
+		time = (struct loss_time){ .reason = loss_reason_of(row->name),
+					   .time_ns = row->side[0].bytes + row->side[1].bytes };
+		r = loss_said(&time, &said);
 		if (said)
-			loss[count].said = said;
-		loss[count].noun = (char *)loss_noun(loss_reason_of(row->name));
-		list[count] = &loss[count];
-		count++;
+			loss->said = said;
+		loss->noun = (char *)loss_noun(time.reason);
+		done->loss[done->n_loss++] = loss++;
 	}
-	return count;
+	return r;
 }
 
 static int write_sheet(const struct options *options, const struct diff *diff, uint32_t sections,
@@ -311,9 +309,9 @@ static int write_sheet(const struct options *options, const struct diff *diff, u
 				  : DIFF_CALLS);
 	if (r == 0)
 		r = write_rows(&sheet, diff, limit);
-	if (form == FORM_FLAT)
-		done.n_loss = list_losses(diff, loss, list);
 	done.loss = list;
+	if (r == 0 && form == FORM_FLAT)
+		r = list_losses(diff, loss, &done);
 	if (r == 0)
 		r = table_end(&sheet.table, &done);
 	table_done(&sheet.table);

@@ -204,8 +204,8 @@ static int receive(struct file_server *server, Tracesmith__V1__Request **ret)
 	}
 	if (r < 0)
 		return r;
-	*ret = tracesmith__v1__request__unpack(NULL, size, data);
-	return *ret ? 1 : -ENOMEM;
+	r = ts_frame_unpack(&tracesmith__v1__request__descriptor, data, size, ret);
+	return r < 0 ? r : 1;
 }
 
 static void *serve(void *data)

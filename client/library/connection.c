@@ -202,8 +202,8 @@ static int receive(struct connection *c, int flags, Tracesmith__V1__Reply **ret)
 	}
 	if (r < 0)
 		return r;
-	*ret = tracesmith__v1__reply__unpack(NULL, size, data);
-	return *ret ? 1 : -EBADMSG;
+	r = ts_frame_unpack(&tracesmith__v1__reply__descriptor, data, size, ret);
+	return r < 0 ? r : 1;
 }
 
 int connection_next(struct connection *c, Tracesmith__V1__Reply **ret)

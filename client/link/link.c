@@ -101,10 +101,11 @@ static int said(const struct link *link, int r)
 		complain_memory();
 	else if (r < 0)
 		complain("%s", link->connection.message);
-	/* Not what means something else to the caller. A daemon that has gone may come back. */
+	/* Not what means something else to the caller: the connection is of no more use. A daemon
+	 * that has gone may come back. */
 	if (r == 0 || r == 1 || r == -EAGAIN || r == -ENOMEM || (r == -ECONNRESET && !link->file))
 		return r;
-	return -EREMOTEIO;
+	return -EIO;
 }
 
 int link_send(struct link *link, const ProtobufCMessage *body)

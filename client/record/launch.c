@@ -109,16 +109,21 @@ static int set_environment(const struct options *options, const char *library, c
 {
 	uint32_t records = options->records ? options->records : TS_RECORDS_DEFAULT;
 	bool light = options->given & OPTION(LIGHT);
+	int r = claim(ENV_CUDA, library);
 
-	if (claim(ENV_CUDA, library) < 0) {
+	if (r == -EBUSY) {
 		complain(ENV_CUDA " already names another profiler's library, '%s': unset it first",
 			 getenv(ENV_CUDA));
-		return -EBUSY;
+		return r;
 	}
-	if (!light && (records & TS_RECORD_RANGES) && claim(ENV_NVTX, library) < 0)
+	if (r == 0 && !light && (records & TS_RECORD_RANGES))
+		r = claim(ENV_NVTX, library);
+	if (r == -EBUSY) {
 		complain(ENV_NVTX " is already set to '%s': NVTX ranges are not recorded",
 			 getenv(ENV_NVTX));
-	if (setenv(TS_ENV_INJECT_SOCKET, socket, 1) < 0 ||
+		r = 0;
+	}
+	if (r < 0 || setenv(TS_ENV_INJECT_SOCKET, socket, 1) < 0 ||
 	    set_number(TS_ENV_RECORDS, options->records) < 0 ||
 	    set_number(TS_ENV_STACKS, options->stacks) < 0 ||
 	    set_number(TS_ENV_BUDGET, options->budget_ppm) < 0 ||

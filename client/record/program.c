@@ -48,8 +48,10 @@ static bool add_kin(struct record_program *program, uint32_t pid)
 			return false;
 	if (program->kin_count == KIN_MAX)
 		return false;
-	if (VECTOR_ROOM(program->kin, program->kin_room, program->kin_count + 1) < 0)
+	if (VECTOR_ROOM(program->kin, program->kin_room, program->kin_count + 1) < 0) {
+		complain_memory();
 		return false;
+	}
 	program->kin[program->kin_count++] = (struct record_kin){ .pid = pid };
 	return true;
 }
@@ -116,6 +118,8 @@ static void take_children(struct record_program *program, uint32_t pid, const ch
 
 	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%.20s/children", pid, thread);
 	file = fopen(path, "re");
+	if (!file && errno == ENOMEM)
+		complain_memory();
 	while (file && fscanf(file, "%" SCNu32, &child) == 1)
 		add_kin(program, child);
 	if (file)
@@ -131,7 +135,9 @@ static void look_at(struct record_program *program, size_t i)
 
 	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task", pid);
 	threads = opendir(path);
-	program->kin[i].ended = !threads;
+	if (!threads && errno == ENOMEM)
+		complain_memory();
+	program->kin[i].ended = !threads && errno == ENOENT;
 	while (threads && (entry = readdir(threads)))
 		if (*entry->d_name != '.')
 			take_children(program, pid, entry->d_name);

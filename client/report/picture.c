@@ -243,11 +243,12 @@ static bool is_left_out(uint32_t reason)
 /* In the words of answers, or what a later version called it. */
 static void write_loss(FILE *out, const struct meta_loss *loss)
 {
-	_cleanup_(freep) char *said = loss_said(&(struct loss_time){
-		.reason = (enum loss_reason)loss->reason,
-		.time_ns = loss->end_ns - loss->start_ns,
-	});
+	const struct loss_time time = { .reason = (enum loss_reason)loss->reason,
+					.time_ns = loss->end_ns - loss->start_ns };
+	_cleanup_(freep) char *said = NULL;
 
+	if (loss_said(&time, &said) < 0)
+		complain_memory();
 	markup_text(out, said ?: loss->name ? loss->name->text : "lost");
 }
 

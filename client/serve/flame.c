@@ -226,25 +226,28 @@ static void write_node(struct flame *flame, struct walk *walk, uint32_t at, uint
 		write_node(flame, walk, child, depth + 1);
 }
 
-static void write_names(const struct flame *flame, struct walk *walk)
+static int write_names(const struct flame *flame, struct walk *walk)
 {
-	const char **text = calloc(walk->names + 1, sizeof(*text));
+	_cleanup_(freep) const char **text = calloc(walk->names + 1, sizeof(*text));
 
-	for (uint32_t i = 0; text && i < flame->names; i++)
+	if (!text)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < flame->names; i++)
 		if (flame->name[i].place != NAME_UNUSED)
 			text[flame->name[i].place] = flame->name[i].text;
-	for (uint32_t i = 0; text && i < walk->names; i++) {
+	for (uint32_t i = 0; i < walk->names; i++) {
 		if (i)
 			fputc(',', walk->out);
 		json_string(walk->out, text[i]);
 	}
-	free(text);
+	return 0;
 }
 
 /* With what is at least so large. */
 static int render(struct flame *flame, uint64_t least, char **ret, size_t *ret_size)
 {
 	struct walk walk = { .out = text_open(ret, ret_size), .least = least };
+	int r;
 
 	if (!walk.out)
 		return -ENOMEM;
@@ -258,9 +261,9 @@ static int render(struct flame *flame, uint64_t least, char **ret, size_t *ret_s
 	for (uint32_t child = flame->node[0].child; child; child = flame->node[child].next)
 		write_node(flame, &walk, child, 0);
 	fputs("],\"names\":[", walk.out);
-	write_names(flame, &walk);
+	r = write_names(flame, &walk);
 	fputs("]}\n", walk.out);
-	return text_close(walk.out);
+	return text_close(walk.out) < 0 ? -ENOMEM : r;
 }
 
 static int write_tree(struct flame *flame, FILE *out)

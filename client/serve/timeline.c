@@ -15,6 +15,7 @@
 #include "client/serve/lane.h"
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
+#include "core/base/text.h"
 
 #define COLUMNS_DEFAULT 1000
 #define COLUMNS_MAX	4096
@@ -200,12 +201,12 @@ static int write_missing(FILE *out, const Tracesmith__V1__Done *done)
 {
 	_cleanup_(freep) char *text = NULL;
 	size_t size;
-	FILE *line = open_memstream(&text, &size);
+	FILE *line = text_open(&text, &size);
 
 	if (!line)
 		return -ENOMEM;
 	loss_write_line(line, done);
-	if (fclose(line) != 0)
+	if (text_close(line) < 0)
 		return -ENOMEM;
 	fprintf(out, "],\"more_losses\":%s,\"missing\":", done->truncated ? "true" : "false");
 	json_string(out, text);

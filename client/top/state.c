@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/base/complain.h"
 #include "client/output/loss.h"
 #include "core/base/cleanup.h"
+#include "core/base/text.h"
 #include "core/base/time.h"
 #include "core/base/utf8.h"
 #include "core/base/vector.h"
@@ -370,24 +372,21 @@ int top_apply(struct top_state *state, const Live *live, top_user_fn *user)
 	return 0;
 }
 
-static char *said_of(const struct top_state *state, enum loss_reason reason)
-{
-	const struct loss_time time = { .reason = reason, .time_ns = state->loss[reason].time_ns };
-
-	return loss_said(&time);
-}
-
 char *top_missing(const struct top_state *state)
 {
 	Tracesmith__V1__Loss loss[LOSS_REASON_MAX + 1], *losses[LOSS_REASON_MAX + 1];
 	Tracesmith__V1__Done done = { .loss = losses };
 	_cleanup_(freep) char *text = NULL;
+	struct loss_time time;
 	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	int r = 0;
+	FILE *out = text_open(&text, &size);
 
-	if (!out)
+	if (!out) {
+		complain_memory();
 		return NULL;
-	for (int i = 0; i <= LOSS_REASON_MAX; i++) {
+	}
+	for (int i = 0; r == 0 && i <= LOSS_REASON_MAX; i++) {
 		Tracesmith__V1__Loss *next = losses[done.n_loss] = &loss[done.n_loss];
 
 		if (!state->loss[i].count && !state->loss[i].time_ns)
@@ -397,13 +396,19 @@ char *top_missing(const struct top_state *state)
 			i ? (char *)loss_name((enum loss_reason)i) : (char *)state->loss_name;
 		next->noun = (char *)loss_noun((enum loss_reason)i);
 		next->count = state->loss[i].count;
-		next->said = said_of(state, (enum loss_reason)i);
+		time = (struct loss_time){ .reason = (enum loss_reason)i,
+					   .time_ns = state->loss[i].time_ns };
+		r = loss_said(&time, &next->said);
 		done.n_loss++;
 	}
-	loss_write_line(out, &done);
+	if (r == 0)
+		loss_write_line(out, &done);
 	for (size_t i = 0; i < done.n_loss; i++)
 		free(loss[i].said);
-	return fclose(out) == 0 ? TAKE(text) : NULL;
+	if (text_close(out) == 0 && r == 0)
+		return TAKE(text);
+	complain_memory();
+	return NULL;
 }
 
 void top_forget(struct top_state *state)

@@ -100,7 +100,8 @@ int top_apply(struct top_state *state, const Tracesmith__V1__LiveReply *live, to
 /* Nothing is known any more, but the history. */
 void top_forget(struct top_state *state);
 void top_clear(struct top_state *state);
-/* What is missing, as answers say it, to be freed; "": nothing. NULL: no memory. */
+/* What is missing, as answers say it, to be freed; "": nothing. NULL: no memory,
+ * which it says. */
 char *top_missing(const struct top_state *state);
 void top_order(struct top_state *state, enum top_sort sort, bool reverse);
 /* After that: each behind its parent, as far as that uses CUDA, too. -ENOMEM: as it was. */

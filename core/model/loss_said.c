@@ -1,6 +1,7 @@
 /* Loss_said: a pattern for each reason that is a period. */
 #include "core/model/loss_said.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,14 +95,15 @@ const char *loss_noun(enum loss_reason reason)
 	return reasons[reason].noun;
 }
 
-char *loss_said(const struct loss_time *time)
+int loss_said(const struct loss_time *time, char **ret)
 {
 	char duration[UNITS_TEXT_SIZE], share[UNITS_TEXT_SIZE] = "";
 	const char *argument[] = { "a moment", share };
 	const char *pattern;
 
+	*ret = NULL;
 	if ((size_t)time->reason >= ARRAY_SIZE(patterns) || !patterns[time->reason].unseen)
-		return NULL;
+		return 0;
 	pattern = patterns[time->reason].unseen;
 	if (!time->all_ns && patterns[time->reason].partly)
 		pattern = patterns[time->reason].partly;
@@ -111,5 +113,6 @@ char *loss_said(const struct loss_time *time)
 		pattern = patterns[time->reason].sampled;
 		argument[1] = share_text(share, time);
 	}
-	return sentence_fill(pattern, argument, ARRAY_SIZE(argument));
+	*ret = sentence_fill(pattern, argument, ARRAY_SIZE(argument));
+	return *ret ? 0 : -ENOMEM;
 }

@@ -21,8 +21,8 @@ const char *loss_name(enum loss_reason reason);
 /* What it counts. */
 const char *loss_noun(enum loss_reason reason);
 
-/* "not watched for 3.20 s (probes were not attached yet)", to be freed. NULL: not a
- * PERIOD, or no memory. */
-char *loss_said(const struct loss_time *time);
+/* "not watched for 3.20 s (probes were not attached yet)", to be freed; NULL: not a PERIOD.
+ * -ENOMEM. */
+int loss_said(const struct loss_time *time, char **ret);
 
 #endif

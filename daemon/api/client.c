@@ -94,7 +94,7 @@ static void parse(struct client *client)
 	Tracesmith__V1__Request *request;
 	const uint8_t *data;
 	size_t size;
-	int r = 0;
+	int r = 0, unpacked;
 
 	while (accepts(client)) {
 		if (client->queued_bytes > LIMIT_CLIENT_QUEUE) {
@@ -105,11 +105,14 @@ static void parse(struct client *client)
 		if (r <= 0)
 			break;
 		client->half_since_ms = 0;
-		request = tracesmith__v1__request__unpack(NULL, size, data);
-		if (request)
+		unpacked =
+			ts_frame_unpack(&tracesmith__v1__request__descriptor, data, size, &request);
+		if (unpacked == 0)
 			handler_call(client, request);
 		else
-			client_refuse_for(client, REASON(NO_REQUEST), NULL);
+			client_refuse_for(
+				client,
+				unpacked == -ENOMEM ? REASON(NO_MEMORY) : REASON(NO_REQUEST), NULL);
 	}
 	if (r < 0)
 		client_refuse(client, TRACESMITH__V1__ERROR__CODE__BAD_REQUEST,

@@ -284,6 +284,9 @@ void light_on_told(void *data, uint32_t pid, const struct ts_light *told)
 
 	if (!session || !light_may_begin(session))
 		return;
+	/* What it offers goes with it. */
+	if (session->stage == SESSION_LEAVING && !told->in_place)
+		return;
 	session->light.asked = false;
 	if (!session->settings.light) {
 		light_clear(session, told);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/array.h"
+#include "core/base/text.h"
 
 static const struct library_row *const rows[] = {
 	&library_cuda, &library_range, &library_torch, &library_torch_cuda, &library_nccl,
@@ -33,14 +34,14 @@ static char *join(const char *(*text)(const struct library_row *row))
 {
 	char *all = NULL;
 	size_t size;
-	FILE *out = open_memstream(&all, &size);
+	FILE *out = text_open(&all, &size);
 
 	if (!out)
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (!rows[i]->by_choice)
 			fprintf(out, "%s%s", i ? " " : "", text(rows[i]));
-	if (fclose(out) == 0)
+	if (text_close(out) == 0)
 		return all;
 	free(all);
 	return NULL;

@@ -271,14 +271,21 @@ static bool has_changed(struct live_process *process, Process *said)
 }
 
 /* What was not watched, as the answers of queries say it. */
-static char *say_missing(struct live *live, enum loss_reason reason)
+static int say_missing(struct live *live, enum loss_reason reason, Tracesmith__V1__Loss *loss)
 {
-	_cleanup_(freep) char *said =
-		loss_said(&(struct loss_time){ reason, live->lost[reason].time_ns, 0, 0 });
-	size_t size = said ? strlen(said) + 1 : 0;
-	char *kept = said ? get(live, size, 1) : NULL;
+	const struct loss_time time = { reason, live->lost[reason].time_ns, 0, 0 };
+	_cleanup_(freep) char *said = NULL;
+	int r = loss_said(&time, &said);
+	size_t size;
 
-	return kept ? memcpy(kept, said, size) : (char *)"";
+	if (!said)
+		return r;
+	size = strlen(said) + 1;
+	loss->said = get(live, size, 1);
+	if (!loss->said)
+		return -ENOMEM;
+	memcpy(loss->said, said, size);
+	return 0;
 }
 
 static int losses_take(struct live *live, Reply *reply)
@@ -309,7 +316,8 @@ static int losses_take(struct live *live, Reply *reply)
 		loss->noun = (char *)reasons[i].noun;
 		loss->count = live->lost[i].count;
 		loss->time_ns = live->lost[i].time_ns;
-		loss->said = say_missing(live, (enum loss_reason)i);
+		if (say_missing(live, (enum loss_reason)i, loss) < 0)
+			return -ENOMEM;
 		reply->loss[reply->n_loss++] = loss;
 	}
 	return 0;

@@ -3,6 +3,7 @@ that there is without, or a sentence that says why there is none."""
 
 import os
 import contextlib
+import http.client
 import json
 import random
 import re
@@ -12,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.parse
+
+import commands
 
 FAULTY, TSCTL, STORE = map(os.path.abspath, sys.argv[1:4])
 del sys.argv[1:4]
@@ -22,34 +26,16 @@ SEED = int(os.environ.get("TS_FAULTS_SEED", "29"))
 SECONDS = 30
 FOR_EVER = 1 << 62
 TAIL = b"SBTEND"
-CONTENT = """SELECT kind, count(*), sum(start_ns), sum(end_ns), sum(bytes), sum(handle) FROM op GROUP BY kind
+CONTENT = """SELECT kind, count(*), sum(start_ns), sum(end_ns), sum(bytes % 1000003), sum(handle % 1000003) FROM op GROUP BY kind
  UNION ALL SELECT 'sums', count(*), sum(calls), sum(total_ns), sum(bytes), 0 FROM rollup
  UNION ALL SELECT 'works', count(*), sum(count), sum(total_ns), sum(bytes), 0 FROM work"""
 
-COMMANDS = [line.split() for line in """
-info F
-info F --json
-view F
-view F --tree
-view F --lanes
-view F --json
+COMMANDS = commands.COMMANDS + [line.split() for line in """
 diff F OTHER
 diff F OTHER --json
-graph F --json
 graph F --dot -o OUT
-replay F
-replay F --json
-replay F --emulate
-replay F --emulate --json -o OUT
 replay F --scale kernel=.*:0.5 --json
 replay F --no-sync --streams 2
-replay F --graph
-export F --perfetto -o OUT
-export F --chrome -o OUT
-export F --folded -o OUT
-export F --svg -o OUT
-export F --pprof -o OUT
-export F --csv -o OUT
 plot busy F -o OUT
 plot memory F -o OUT
 plot memory-map F -o OUT
@@ -57,14 +43,9 @@ report F -o OUT
 report F --md -o OUT
 oom -f F
 query list -f F
-query kernels --by-stack -f F
 query kernels -f F --csv
-query leaks --min-age 1ns -f F
 query critical-path --by-stack -f F --json
 """.strip().splitlines()]
-COMMANDS += [["sql", "-f", "F", *how, statement] for statement in (
-    "SELECT * FROM op LEFT JOIN frame USING (stack)", "SELECT * FROM process p LEFT JOIN stream s ON s.process = p.id")
-             for how in ([], ["--json"])]
 
 
 def queries():
@@ -84,19 +65,24 @@ class Case(unittest.TestCase):
         # LD_PRELOAD takes no path with a space.
         self.shim = shutil.copy(FAULTY, self.folder)
 
-    def run_faulty(self, command, **faulty):
-        environment = dict(os.environ, LD_PRELOAD=self.shim, FAULTY_SAID=self.said,
-                           **{f"FAULTY_{name.upper()}": str(value) for name, value in faulty.items()})
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, cwd=self.out,
-                              timeout=SECONDS, check=False)
+    def environment(self, environment=None, **faulty):
+        return dict(environment or os.environ, LD_PRELOAD=self.shim, FAULTY_SAID=self.said,
+                    **{f"FAULTY_{name.upper()}": str(value) for name, value in faulty.items()})
+
+    def run_faulty(self, command, environment=None, **faulty):
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=self.environment(environment, **faulty),
+                              cwd=self.out, timeout=SECONDS, check=False)
 
     def sites(self, command, calls, share=SHARE):
         """The numbers of the calls from different places, and some of them."""
         self.run_faulty(command, calls=calls)
+        return self.sites_said(share)
+
+    def sites_said(self, share=SHARE):
         self.forget()
         with open(self.said, encoding="ascii") as file:
             sites = [int(line) for line in file]
-        return self.random.sample(sites, round(len(sites) * share + self.random.random() * (share < 1)))
+        return self.random.sample(sites, min(len(sites), round(len(sites) * share + self.random.random() * (share < 1))))
 
     def forget(self):
         """What was written."""
@@ -184,6 +170,84 @@ class Faults(Case):
                                          stdout=full, stderr=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
                 self.assertEqual(process.returncode, 1)
                 self.assertRegex(process.stderr, r"\Atsctl: .*No space left on device\n\Z")
+
+
+class Page(Case):
+    """`tsctl serve`: what it answers is whole, or says that it is not; and it goes on."""
+    WINDOW = "since=28883701688889&until=28883781932235"
+    PATHS = ("", "main.js", "extent", "query/kernels", f"timeline?columns=50&{WINDOW}", f"flame?of=launches&{WINDOW}",
+             f"memory?columns=7&{WINDOW}", f"addresses?{WINDOW}", f"waits?pid=5508&what=work&id=1&at=28883750000000&{WINDOW}",
+             "whatif?streams=1")
+    SOURCE = (os.path.join(DATA, "exact.sbt"),)
+
+    def get(self, port, path):
+        """Status and text, or None where the connection broke."""
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        except (http.client.HTTPException, ConnectionError):
+            return None
+        finally:
+            connection.close()
+
+    def play(self, environment=None, **faulty):
+        """The answers to all paths, twice; or None, where it did not start and said why."""
+        process = subprocess.Popen([TSCTL, "serve", "--listen", "127.0.0.1:0", *self.SOURCE], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=self.environment(environment, **faulty))
+        try:
+            url = urllib.parse.urlsplit(process.stdout.readline().strip())
+            answers = [self.get(url.port, self.address(url, path)) for path in 2 * self.PATHS] if url.port else None
+            process.terminate()
+            said = process.communicate(timeout=SECONDS)[1]
+        finally:
+            process.kill()
+            process.wait()
+        where = f"{faulty} exit {process.returncode} {said}\n{self.where()}"
+        # These two end a program themselves: that its threads cannot get what they need is no state to go on in.
+        if re.search("cannot allocate memory for thread-local data|Fatal error in GNU libmicrohttpd", said):
+            return None
+        if answers is None:
+            self.assertEqual((process.returncode, len(said.splitlines())), (1, 1), where)
+            self.assertRegex(said, "^tsctl: [A-Z'].*[^ ]$", where)
+        self.assertIn(process.returncode, (0, 1), where)
+        self.assertEqual(said if process.returncode == 0 else "", "", where)
+        return answers
+
+    @staticmethod
+    def address(url, path):
+        return f"/t/{urllib.parse.parse_qs(url.query)['token'][0]}/{path}"
+
+    def is_right(self, answer, right):
+        return answer == right
+
+    def check(self, right, environment=None, **faulty):
+        answers = self.play(environment, **faulty)
+        where = f"{faulty}\n{self.where()}"
+        wrong = 0
+        for path, answer, wanted in zip(2 * self.PATHS, answers or [], right or []):
+            if self.is_right(answer, wanted):
+                continue
+            wrong += 1
+            if answer:
+                self.assertIn(answer[0], (500, 503), (path, answer, where))
+                self.assertTrue(answer[1].strip() or faulty["for"] > 1, (path, where))
+        self.assertTrue(faulty["for"] > 1 or wrong <= 1, (wrong, where))
+
+    def try_all(self, environment=None, share=SHARE):
+        right = self.play(environment)
+        self.assertEqual({answer[0] for answer in right}, {200}, right)
+        for calls in ("memory", "read", "write"):
+            self.play(environment, calls=calls)
+            for nth in self.sites_said(share):
+                for count in (1, FOR_EVER):
+                    with self.subTest(calls=calls, nth=nth, count=count):
+                        self.check(right, environment, calls=calls, nth=nth, **{"for": count})
+
+    def test_a_page(self):
+        self.try_all(share=min(1, 4 * SHARE))
 
 
 class Store(Case):

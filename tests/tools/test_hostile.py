@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 
+import commands
+
 HOSTILE, TSCTL = sys.argv[1:3]
 del sys.argv[1:3]
 DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "data")
@@ -24,49 +26,25 @@ OUTPUT = 64 << 20
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
-COMMANDS = [line.split() for line in """
-info F
-info F --json
-view F
-view F --tree
-view F --lanes
-view F --json
+COMMANDS = commands.COMMANDS + [line.split() for line in """
 view F --lanes --from 1us --to 1ms
 view F --limit 5 --kernel .
 diff F ORIGINAL
 diff ORIGINAL F --json
-graph F --json
 graph F --dot
-replay F --json
-replay F
-replay F --emulate
-replay F --emulate --json -o OUT
 replay F --scale kernel=.*:0.5
 replay F --scale kernel=.*:1000000 --scale host:0.001 --json
 replay F --drop copy
 replay F --launch-latency 1us
 replay F --copy-bandwidth 2x
 replay F --no-sync
-replay F --streams 2
 replay F --streams 1000 --json
 replay F --devices 3
-replay F --graph
 replay F --graph --no-sync --streams 3 -o OUT
 replay F --check
 replay F --check ORIGINAL
 replay ORIGINAL --check F --json
-export F --perfetto -o OUT
-export F --chrome -o OUT
-export F --folded -o OUT
-export F --svg -o OUT
-export F --pprof -o OUT
-export F --csv -o OUT
-query kernels --by-stack -f F
-query leaks --min-age 1ns -f F
 """.strip().splitlines()]
-COMMANDS += [["sql", "-f", "F", *how, statement] for statement in (
-    "SELECT * FROM op LEFT JOIN frame USING (stack)", "SELECT * FROM process p LEFT JOIN stream s ON s.process = p.id")
-             for how in ([], ["--json"])]
 
 
 def queries(path):

@@ -123,7 +123,7 @@ static void test_large_message_passes_whole(void **state)
 static void test_packed_message_is_read_back(void **state)
 {
 	struct ts_frame_reader reader = { .max = 100 };
-	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT;
+	Tracesmith__V1__QueryRequest query = TRACESMITH__V1__QUERY_REQUEST__INIT, *copy;
 	const uint8_t *data;
 	uint8_t *packed;
 	size_t size;
@@ -136,6 +136,10 @@ static void test_packed_message_is_read_back(void **state)
 	free(packed);
 	assert_int_equal(ts_frame_reader_next(&reader, &data, &size), 1);
 	assert_memory_equal(data, "\n\4apis", 6);
+	assert_int_equal(ts_frame_unpack(query.base.descriptor, data, size, &copy), 0);
+	assert_string_equal(copy->name, "apis");
+	tracesmith__v1__query_request__free_unpacked(copy, NULL);
+	assert_int_equal(ts_frame_unpack(query.base.descriptor, data, size - 1, &copy), -EBADMSG);
 	ts_frame_reader_done(&reader);
 }
 

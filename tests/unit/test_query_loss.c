@@ -319,8 +319,9 @@ static void test_each_period_is_said_in_words(void **state)
 
 	for (int reason = 1; reason <= LOSS_REASON_MAX; reason++) {
 		const struct loss_time time = { .reason = (enum loss_reason)reason };
-		char *said = loss_said(&time);
+		char *said;
 
+		assert_int_equal(loss_said(&time, &said), 0);
 		assert_int_equal(said != NULL, counts[reason] == LOSS_COUNTS_PERIOD);
 		free(said);
 	}

@@ -142,10 +142,11 @@ static const struct reason *find_reason(const char *name)
 
 static int say(struct answer *answer, Tracesmith__V1__Loss *loss, const struct loss_time *time)
 {
-	_cleanup_(freep) char *said = loss_said(time);
+	_cleanup_(freep) char *said = NULL;
+	int r = loss_said(time, &said);
 
 	if (!said)
-		return 0;
+		return r;
 	loss->said = arena_text(&answer->arena, said, strlen(said));
 	return loss->said ? 0 : -ENOMEM;
 }
