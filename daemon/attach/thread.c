@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/io_uring.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/array.h"
 #include "core/base/cleanup.h"
@@ -189,6 +191,13 @@ static enum rank thread_rank(const struct attach_target *target, pid_t tid,
 	return call_rank_of(target->pid, tid, where.call, where.argument);
 }
 
+/* What it opens the others do not have, and cannot close: neither the library's own threads nor who
+ * cleans up. Not known of a kernel without kcmp(). */
+static bool thread_has_own_files(pid_t pid, pid_t tid)
+{
+	return tid != pid && syscall(SYS_kcmp, pid, tid, KCMP_FILES, 0, 0) > 0;
+}
+
 static int candidate_compare(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
@@ -224,7 +233,7 @@ static int thread_candidates(const struct attach_target *target, struct candidat
 			continue;
 		all_filtered &= status.seccomp != 0;
 		rank = thread_rank(target, tid[i], &status);
-		if (rank < RANK_NEVER)
+		if (rank < RANK_NEVER && !thread_has_own_files(target->pid, tid[i]))
 			candidate[good++] =
 				(struct candidate){ tid[i], (uint8_t)rank, status.seccomp != 0 };
 	}

@@ -24,7 +24,7 @@ HALF_DONE = {**of(STOPS_ALL, "would end half done"), "run-light": "stays with th
 NO_CUPTI = of(("attach", "detach", "inside"), "CUPTI|libcupti")
 # What cannot be borrowed, or from where no thread can be started: (attach, detach).
 BORROWED = {kind: of(("attach", "detach"), pattern) for kind, pattern in {
-    "handler": "No thread of process .* was free", "files": "Cannot take over a descriptor", "root": "could not load the library",
+    "handler": "No thread of process .* was free", "files": "No thread of process .* was free", "root": "could not load the library",
     "deadline": "could not start in process"}.items()}
 
 PROGRAMS = [

@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -63,10 +64,22 @@ static void *strict_main(void *data)
 	return NULL;
 }
 
+/* Sleeps as well, and has descriptors of its own. */
+static void *own_files_main(void *data)
+{
+	CHECK(unshare(CLONE_FILES) == 0, errno);
+	beside_is_up = 1;
+	while (!stopping)
+		usleep(1000);
+	return NULL;
+}
+
 static const struct {
 	const char *mode;
 	void *(*run)(void *data);
-} besides[] = { { "filtered", filtered_main }, { "strict", strict_main } };
+} besides[] = { { "filtered", filtered_main },
+		{ "strict", strict_main },
+		{ "own_files", own_files_main } };
 
 bool run_beside(const char *mode)
 {

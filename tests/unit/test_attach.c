@@ -88,6 +88,11 @@ static void a_thread_that_forks_all_the_time_is_left_in_peace(void **state)
 	cycles_leave_nothing("fork", NULL, true);
 }
 
+static void a_thread_with_descriptors_of_its_own_is_left_in_peace(void **state)
+{
+	cycles_leave_nothing("own_files", NULL, false);
+}
+
 static void a_loader_that_is_never_free_is_waited_for(void **state)
 {
 	struct victim victim = victim_start("dlopen", NULL);
@@ -456,6 +461,7 @@ int main(void)
 		cmocka_unit_test(computing_threads_keep_their_registers),
 		cmocka_unit_test(a_thread_that_allocates_all_the_time_is_left_in_peace),
 		cmocka_unit_test(a_thread_that_forks_all_the_time_is_left_in_peace),
+		cmocka_unit_test(a_thread_with_descriptors_of_its_own_is_left_in_peace),
 		cmocka_unit_test(a_loader_that_is_never_free_is_waited_for),
 		cmocka_unit_test(no_signal_of_a_storm_is_lost),
 		cmocka_unit_test(a_program_that_does_everything_is_as_it_was),

@@ -150,7 +150,8 @@ static const struct meaning meanings[] = {
 	[REASON(PRIVILEGES_CHANGED)] = { CODE(DENIED), "Process {1} has changed its privileges" },
 	[REASON(NO_FREE_THREAD)] = { CODE(UNAVAILABLE),
 				     "No thread of process {1} was free within {2} ms: all were "
-				     "loading libraries, allocating memory or inside the driver; "
+				     "loading libraries, allocating memory, inside the driver or "
+				     "had descriptors of their own; "
 				     "try again" },
 	[REASON(THREAD_WAITS)] = { CODE(UNAVAILABLE),
 				   "Thread {2} ('{3}') of process {1} waits in {4}(), which would "
