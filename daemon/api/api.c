@@ -107,6 +107,16 @@ static bool answers(const struct sockaddr_un *address)
 			   errno == EAGAIN);
 }
 
+/* One that is of the daemon's own group is so without a call that the unit does not have. */
+static int open_to_group(const char *path, gid_t group)
+{
+	struct stat file;
+
+	if (lstat(path, &file) < 0 || (file.st_gid != group && chown(path, -1, group) < 0))
+		return -1;
+	return chmod(path, 0660);
+}
+
 static int make_socket(struct api *api, const char *path)
 {
 	_cleanup_(closep) int fd = -1;
@@ -130,7 +140,7 @@ static int make_socket(struct api *api, const char *path)
 	api->path = strdup(path);
 	if (!api->path)
 		return -ENOMEM;
-	if (api->rule.has_group && (chown(path, -1, api->rule.group) < 0 || chmod(path, 0660) < 0))
+	if (api->rule.has_group && open_to_group(path, api->rule.group) < 0)
 		return -errno;
 	return TAKE_FD(fd);
 }

@@ -376,7 +376,6 @@ class Walks(tracesmith.Case):
 class MemberCase(tracesmith.Case):
     """With a member of the group who is not root."""
     settings = "[daemon]\ncontrol_group = nogroup\n"
-    as_root = True  # the unit's sockets get their group from systemd
     budget = "1%"
 
     def ctl(self, *arguments):

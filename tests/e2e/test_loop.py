@@ -106,7 +106,7 @@ class Loop(tracesmith.Case):
         self.start_slow()
         user = pwd.getpwuid(os.geteuid()).pw_name
         with open(self.daemon.config, "w") as file:
-            file.write(f"[probe]\nstanding = {tracesmith.library()}\n"
+            file.write(f"[probe]\nstanding = {tracesmith.pattern(tracesmith.library())}\n"
                        f"[filter]\nuids = {user}\n")
         self.daemon.process.send_signal(signal.SIGHUP)
         self.daemon.ctl("status")

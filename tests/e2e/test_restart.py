@@ -274,7 +274,7 @@ class ByHand(unittest.TestCase):
         return 1 << CAP_SYS_NICE
 
     def start(self, owner):
-        self.daemon = tracesmith.Daemon("[daemon]\ncontrol_group = nogroup\n", as_root=True)
+        self.daemon = tracesmith.Daemon("[daemon]\ncontrol_group = nogroup\n", as_root=True)  # the story
         self.addCleanup(self.daemon.close)
         os.chown(self.daemon.directory, owner, owner)
         self.daemon.start()

@@ -71,7 +71,6 @@ while True:
 class Shares(tracesmith.Case):
     # Whatever a program does while the daemon does not get to run has room.
     settings = f"[daemon]\ncontrol_group = {GROUP}\n[probe]\nring_size = 64MiB\n[exact]\nring_records = 131072\n"
-    as_root = True  # the unit's sockets get their group from systemd
 
     def guest(self, uid, count, files=()):
         process = subprocess.Popen(

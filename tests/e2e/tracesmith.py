@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -77,13 +78,14 @@ class Daemon:
         self.database = os.path.join(self.directory, "tracesmith.db")
         self.log_path = os.path.join(self.directory, "log")
         self.config = os.path.join(self.directory, "tracesmithd.conf")
-        copies = " ".join(library(name) for name in standing)
+        copies = " ".join(pattern(library(name)) for name in standing)
         with open(self.config, "w") as file:
             file.write(f"[probe]\nlight = {LIGHT}\n{settings}\n[probe]\nbudget = {budget}\n"
                        f"trap_limit = {trap_limit}\nstanding = {copies}\n")
             if driver:
                 file.write(f"libraries = {driver} {libraries}\n")
-        self.rights = () if as_root else unit.command(old_kernel="attach = perf" in settings)
+        group = re.search("control_group = (.*)", settings)
+        self.rights = () if as_root else unit.command("attach = perf" in settings, group[1] if group else unit.USER)
         if not as_root:
             unit.own(self.directory, self.config)
         self.process = None
@@ -222,6 +224,11 @@ def library(copy="lib"):
     if copy == "lib" and DRIVER not in ("", USUAL):
         copy = "beside"
     return os.path.join(FAKE, copy, "libcuda.so.1")
+
+
+def pattern(path):
+    """It alone, in a setting of patterns that are separated by spaces."""
+    return path.replace(" ", "?")
 
 
 def ours_of(pid):

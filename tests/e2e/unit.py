@@ -45,10 +45,10 @@ def capabilities(old_kernel=False):
     return names
 
 
-def command(old_kernel=False):
-    """What comes before the command of a program that is to run so."""
+def command(old_kernel=False, group=USER):
+    """What comes before the command of a program that is to run so. As the unit's, its group is the one that its socket gets."""
     rights = ",".join(["-all", *("+" + name for name in capabilities(old_kernel))])
-    return ["nice", "-n", str(NICE), "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", f"--inh-caps={rights}",
+    return ["nice", "-n", str(NICE), "setpriv", f"--reuid={USER}", f"--regid={group}", "--clear-groups", f"--inh-caps={rights}",
             f"--ambient-caps={rights}", f"--bounding-set={rights}", "--no-new-privs", sys.executable, "-BIS", HERE]
 
 
