@@ -98,14 +98,14 @@ static void ticket_free(struct core *core, struct exact *exact, struct ticket *t
 	list_remove(&ticket->link);
 	list_remove(&ticket->in_caller);
 	pool_put(&core->ticket_pool, ticket);
-	exact_hold(core, exact, -1);
+	exact_let_go(core, exact);
 }
 
 static void answer_free(struct core *core, struct exact *exact, struct answer *answer)
 {
 	list_remove(&answer->link);
 	pool_put(&core->answer_pool, answer);
-	exact_hold(core, exact, -1);
+	exact_let_go(core, exact);
 }
 
 /* No call was found: what waits for it leaves without. */
@@ -158,18 +158,20 @@ static struct ticket *ticket_add(struct core *core, struct exact *exact, uint32_
 
 	if (!correlate_make_room(core, exact, NULL))
 		return NULL;
-	ticket = pool_get(&core->ticket_pool);
-	if (!ticket)
+	if (exact_hold(core, exact) < 0)
 		return NULL;
-	if (map_put(&exact->ticket_by_correlation, ticket_key(correlation), ticket) < 0) {
-		pool_put(&core->ticket_pool, ticket);
+	ticket = pool_get(&core->ticket_pool);
+	if (!ticket ||
+	    map_put(&exact->ticket_by_correlation, ticket_key(correlation), ticket) < 0) {
+		if (ticket)
+			pool_put(&core->ticket_pool, ticket);
+		exact_let_go(core, exact);
 		return NULL;
 	}
 	*ticket = (struct ticket){ .correlation = correlation };
 	list_init(&ticket->link);
 	list_init(&ticket->in_caller);
 	list_init(&ticket->answers);
-	exact_hold(core, exact, 1);
 	return ticket;
 }
 
@@ -434,7 +436,7 @@ int correlate_call(struct core *core, struct process *process, const struct ts_e
 static bool correlate_wait(struct core *core, struct exact *exact, struct ticket *ticket,
 			   const struct ts_event *event)
 {
-	struct answer *answer = NULL;
+	struct answer *answer;
 
 	if (!event->work.correlation || !exact->on || !(exact->row.records & TS_RECORD_CALLS))
 		return false;
@@ -444,14 +446,16 @@ static bool correlate_wait(struct core *core, struct exact *exact, struct ticket
 			return false;
 		ticket_list(core, ticket, &exact->waiting);
 	}
-	if (correlate_make_room(core, exact, ticket))
-		answer = pool_get(&core->answer_pool);
-	if (!answer)
+	if (!correlate_make_room(core, exact, ticket) || exact_hold(core, exact) < 0)
 		return false;
+	answer = pool_get(&core->answer_pool);
+	if (!answer) {
+		exact_let_go(core, exact);
+		return false;
+	}
 	answer->event = *event;
 	answer->swept = answer_sweep_early(core, exact, event);
 	list_append(&ticket->answers, &answer->link);
-	exact_hold(core, exact, 1);
 	return true;
 }
 

@@ -415,17 +415,23 @@ void exact_gone(struct core *core, struct process *process, uint64_t time_ns)
 		process_end(core, process, exact->ended_ns, exact->exit_code);
 }
 
-void exact_hold(struct core *core, struct exact *exact, int by)
+int exact_hold(struct core *core, struct exact *exact)
 {
-	struct quota *share = &core->share[CORE_SHARE_WAITING];
+	int r = quota_charge(&core->share[CORE_SHARE_WAITING], exact->process->row.user, 1);
 
-	assert_invariant(by > 0 || (exact->held >= (uint32_t)-by && core->waiting >= exact->held));
-	exact->held += (uint32_t)by;
-	core->waiting += (uint32_t)by;
-	if (by > 0)
-		quota_charge(share, exact->process->row.user, (uint64_t)by);
-	else
-		quota_give(share, exact->process->row.user, (uint64_t)-by);
+	if (r < 0)
+		return r;
+	exact->held++;
+	core->waiting++;
+	return 0;
+}
+
+void exact_let_go(struct core *core, struct exact *exact)
+{
+	assert_invariant(exact->held > 0 && core->waiting >= exact->held);
+	exact->held--;
+	core->waiting--;
+	quota_give(&core->share[CORE_SHARE_WAITING], exact->process->row.user, 1);
 }
 
 struct ticket *exact_victim(const struct exact *exact)

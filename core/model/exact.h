@@ -89,7 +89,9 @@ void exact_checkpoint(struct core *core, uint64_t now_ns);
 void exact_flush(struct core *core, uint64_t now_ns);
 void exact_free(struct core *core, struct process *process);
 /* So many more, or fewer, records and calls of it wait. */
-void exact_hold(struct core *core, struct exact *exact, int by);
+/* One more that waits for its call, or one less. -ENOMEM. */
+int exact_hold(struct core *core, struct exact *exact);
+void exact_let_go(struct core *core, struct exact *exact);
 /* The least valuable of those that wait, NULL: there is none. */
 struct ticket *exact_victim(const struct exact *exact);
 /* Of the user who has most of an enum core_share, the process that has most. NULL: nobody. */

@@ -182,18 +182,20 @@ void queue_add_op(struct queue *queue, uint32_t user, const struct op *op)
 		*slot = *op;
 }
 
-/* The room that a row takes is known when it is there. */
+/* The room that a row takes is known when it is there: then there must be memory to charge it. */
 static void *add_record(struct queue *queue, uint32_t user, uint32_t type, size_t size)
 {
 	size_t before = queue->open.record_bytes, bytes;
 	void *data;
 
-	if (size + sizeof(struct record) > quota_left(&queue->record_bytes_of, user))
+	if (size + sizeof(struct record) > quota_left(&queue->record_bytes_of, user) ||
+	    quota_charge(&queue->record_bytes_of, user, 1) < 0)
 		return NULL;
 	data = batch_add_record(&queue->open, user, type, size);
 	bytes = queue->open.record_bytes - before;
 	queue->record_bytes += bytes;
 	quota_charge(&queue->record_bytes_of, user, bytes);
+	quota_give(&queue->record_bytes_of, user, 1);
 	return data;
 }
 

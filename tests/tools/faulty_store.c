@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/invariant.h"
 #include "core/model/core.h"
 #include "core/store/store.h"
 
@@ -93,9 +94,10 @@ int main(int argc, char **argv)
 	}
 	store_stop(store);
 	store_stats(store, &stats);
-	printf("{\"written\":%lu,\"dropped\":%lu,\"rows_dropped\":%lu,\"held\":%lu,\"error\":%d}\n",
-	       stats.ops_written, stats.ops_dropped, stats.rows_dropped, stats.ops_held,
-	       stats.last_error);
 	store_free(store);
+	printf("{\"written\":%lu,\"dropped\":%lu,\"rows_dropped\":%lu,\"held\":%lu,\"error\":%d,"
+	       "\"broken\":%lu}\n",
+	       stats.ops_written, stats.ops_dropped, stats.rows_dropped, stats.ops_held,
+	       stats.last_error, invariant_count());
 	return EXIT_SUCCESS;
 }

@@ -263,6 +263,7 @@ class Store(Case):
         if process.returncode == 1:
             self.assertLess(stats["refused"], 0, where)
             return None
+        self.assertEqual(stats["broken"], 0, where)
         # Beside what it could not write at the end.
         known = stats["written"] + stats["dropped"] + stats["held"]
         self.assertTrue(known == self.CALLS or stats["error"] and known < self.CALLS, where)
