@@ -173,6 +173,7 @@ struct options {
 	uint64_t wait_ns;     /* 0: no limit */
 	uint64_t patience_ms; /* until an answer is given up of which nothing comes; 0: once
 				 the daemon does not say that it lives either */
+	bool page;	      /* shows the answers: who reads them can give no options */
 	const char *listen, *token, *tls;
 	const char *url, *password_file, *cluster, *job, *host; /* NULL: not given */
 	uint64_t rank;

@@ -21,6 +21,7 @@ struct link {
 	const char *socket; /* NULL: it waits as its caller wants it to */
 	const struct link_files *files;
 	void *file; /* the file server, NULL: the daemon */
+	bool page;
 };
 
 struct link *link_free(struct link *link)
@@ -108,6 +109,18 @@ static int said(const struct link *link, int r)
 	return -EIO;
 }
 
+/* Of an answer. */
+static int put_words(const struct link *link, Tracesmith__V1__Reply *reply)
+{
+	enum wording_place place = (link->file ? WORDING_RECORDING : WORDING_DAEMON) |
+				   (link->page ? WORDING_PAGE : WORDING_DAEMON);
+	int r = wording_apply(reply, place);
+
+	if (r < 0)
+		complain_memory();
+	return r;
+}
+
 int link_send(struct link *link, const ProtobufCMessage *body)
 {
 	return said(link, connection_send(&link->connection, body));
@@ -137,10 +150,8 @@ int link_next_or_error(struct link *link, Tracesmith__V1__Reply **ret)
 
 	if (r < 0)
 		return r;
-	if (wording_apply(reply, link->file) < 0) {
-		complain_memory();
+	if (put_words(link, reply) < 0)
 		return -ENOMEM;
-	}
 	*ret = TAKE(reply);
 	return r;
 }
@@ -187,10 +198,8 @@ int link_poll(struct link *link, Tracesmith__V1__Reply **ret)
 
 	if (r != 1)
 		return r;
-	if (wording_apply(reply, false) < 0) {
-		complain_memory();
+	if (put_words(link, reply) < 0)
 		return -ENOMEM;
-	}
 	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
 		return explain_error(reply->error);
 	*ret = TAKE(reply);
@@ -252,10 +261,8 @@ static int greet(struct link *link)
 	r = said(link, connection_greet(&link->connection, &refused));
 	if (r != 1)
 		return r;
-	if (wording_apply(refused, link->file) < 0) {
-		complain_memory();
+	if (put_words(link, refused) < 0)
 		return -ENOMEM;
-	}
 	return explain_error(refused->error);
 }
 
@@ -302,6 +309,7 @@ int link_open(const struct options *options, struct link **ret)
 		return -ENOMEM;
 	}
 	link->files = options->files;
+	link->page = options->page;
 	link->connection.fd = -1;
 	if (options->file) {
 		r = options->files->open(options->file, &link->file, &fd);

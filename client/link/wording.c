@@ -204,23 +204,27 @@ static const struct wording *find(const Tracesmith__V1__Remark *remark)
 	return wording_find(reason);
 }
 
-static char *word(const Tracesmith__V1__Remark *remark, bool recording)
+static char *word(const Tracesmith__V1__Remark *remark, enum wording_place place)
 {
 	const struct wording *wording = find(remark);
 	const char *pattern;
 
 	if (!wording)
 		return strdup(remark->text);
-	pattern = recording && wording->recording ? wording->recording : wording->text;
+	pattern = place & WORDING_RECORDING && wording->recording ? wording->recording
+								  : wording->text;
+	if (place & WORDING_PAGE && (wording->options_from || strstr(pattern, "--")))
+		return strdup(remark->text);
 	if (wording->options_from)
 		return word_options(remark, pattern, (size_t)wording->options_from);
 	return sentence_fill(pattern, (const char *const *)remark->argument, remark->n_argument);
 }
 
-static int put(FILE *out, Tracesmith__V1__Remark *const *remark, size_t count, bool recording)
+static int put(FILE *out, Tracesmith__V1__Remark *const *remark, size_t count,
+	       enum wording_place place)
 {
 	for (size_t i = 0; i < count; i++) {
-		_cleanup_(freep) char *text = word(remark[i], recording);
+		_cleanup_(freep) char *text = word(remark[i], place);
 
 		if (!text)
 			return -ENOMEM;
@@ -229,7 +233,8 @@ static int put(FILE *out, Tracesmith__V1__Remark *const *remark, size_t count, b
 	return 0;
 }
 
-static int replace(char **text, Tracesmith__V1__Remark *const *remark, size_t count, bool recording)
+static int replace(char **text, Tracesmith__V1__Remark *const *remark, size_t count,
+		   enum wording_place place)
 {
 	_cleanup_(freep) char *said = NULL;
 	size_t size;
@@ -241,7 +246,7 @@ static int replace(char **text, Tracesmith__V1__Remark *const *remark, size_t co
 	out = text_open(&said, &size);
 	if (!out)
 		return -ENOMEM;
-	r = put(out, remark, count, recording);
+	r = put(out, remark, count, place);
 	if (text_close(out) < 0 || r < 0)
 		return -ENOMEM;
 	if (*text != protobuf_c_empty_string)
@@ -250,13 +255,13 @@ static int replace(char **text, Tracesmith__V1__Remark *const *remark, size_t co
 	return 0;
 }
 
-int wording_apply(Tracesmith__V1__Reply *reply, bool recording)
+int wording_apply(Tracesmith__V1__Reply *reply, enum wording_place place)
 {
 	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_ERROR)
 		return replace(&reply->error->message, reply->error->remark, reply->error->n_remark,
-			       recording);
+			       place);
 	if (reply->body_case == TRACESMITH__V1__REPLY__BODY_DONE)
 		return replace(&reply->done->note, reply->done->remark, reply->done->n_remark,
-			       recording);
+			       place);
 	return 0;
 }

@@ -6,6 +6,7 @@
 void source_init(struct source *source, const struct options *options)
 {
 	*source = (struct source){ .options = *options };
+	source->options.page = true;
 	pthread_mutex_init(&source->lock, NULL);
 }
 

@@ -88,7 +88,6 @@ void exact_checkpoint(struct core *core, uint64_t now_ns);
 /* Lets everything that waits leave. */
 void exact_flush(struct core *core, uint64_t now_ns);
 void exact_free(struct core *core, struct process *process);
-/* So many more, or fewer, records and calls of it wait. */
 /* One more that waits for its call, or one less. -ENOMEM. */
 int exact_hold(struct core *core, struct exact *exact);
 void exact_let_go(struct core *core, struct exact *exact);

@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= 1 + part;
 		if (!reply)
 			continue;
-		(void)wording_apply(reply, part % 2);
+		(void)wording_apply(reply, (enum wording_place)(part % 4));
 		r = show(&table, reply);
 		if (took == 0 && (reply->body_case == TRACESMITH__V1__REPLY__BODY_COLUMNS ||
 				  reply->body_case == TRACESMITH__V1__REPLY__BODY_ROWS ||

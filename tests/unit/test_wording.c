@@ -40,11 +40,11 @@ static Tracesmith__V1__Reply *receive(struct remarks *remarks, bool error)
 	return ret;
 }
 
-static void expect(struct remarks *remarks, bool recording, const char *wanted)
+static void expect(struct remarks *remarks, enum wording_place place, const char *wanted)
 {
 	Tracesmith__V1__Reply *reply = receive(remarks, true);
 
-	assert_int_equal(wording_apply(reply, recording), 0);
+	assert_int_equal(wording_apply(reply, place), 0);
 	assert_string_equal(reply->error->message, wanted);
 	tracesmith__v1__reply__free_unpacked(reply, NULL);
 }
@@ -58,7 +58,7 @@ static void test_options_are_named_as_tsctl_takes_them(void **state)
 		    NULL);
 	assert_string_equal(remarks_text(&remarks),
 			    "The query 'memory' does not take 'min_age', only: limit pid by_stack");
-	expect(&remarks, false,
+	expect(&remarks, WORDING_DAEMON,
 	       "The query 'memory' takes no --min-age, only --limit --pid --by-stack");
 }
 
@@ -68,11 +68,26 @@ static void test_a_recording_is_called_one(void **state)
 
 	(void)state;
 	remarks_add(&remarks, REASON(UNREADABLE), "disk I/O error", NULL);
-	expect(&remarks, false, "The database cannot be read: disk I/O error");
+	expect(&remarks, WORDING_DAEMON, "The database cannot be read: disk I/O error");
 	remarks_add(&remarks, REASON(UNREADABLE), NULL);
-	expect(&remarks, true, "The recording cannot be read");
+	expect(&remarks, WORDING_RECORDING, "The recording cannot be read");
 	remarks_add(&remarks, REASON(IS_PROBE), "42", NULL);
-	expect(&remarks, false,
+	expect(&remarks, WORDING_DAEMON,
+	       "Process 42 is in the probe tier, which does not see this: "
+	       "'tsctl attach 42' moves it to the exact tier");
+}
+
+static void test_a_page_names_no_options(void **state)
+{
+	struct remarks remarks = { 0 };
+
+	(void)state;
+	remarks_add(&remarks, REASON(NONE_IN_WINDOW), NULL);
+	expect(&remarks, WORDING_PAGE, "No process used CUDA in the window");
+	remarks_add(&remarks, REASON(UNREADABLE), NULL);
+	expect(&remarks, WORDING_PAGE + WORDING_RECORDING, "The recording cannot be read");
+	remarks_add(&remarks, REASON(IS_PROBE), "42", NULL);
+	expect(&remarks, WORDING_PAGE,
 	       "Process 42 is in the probe tier, which does not see this: "
 	       "'tsctl attach 42' moves it to the exact tier");
 }
@@ -83,13 +98,13 @@ static void test_a_query_of_another_version_is_no_mistake_of_the_user(void **sta
 
 	(void)state;
 	remarks_add(&remarks, REASON(NO_QUERY), "nosuch", NULL);
-	expect(&remarks, false, "Unknown query 'nosuch': 'tsctl query list' lists all");
+	expect(&remarks, WORDING_DAEMON, "Unknown query 'nosuch': 'tsctl query list' lists all");
 	remarks_add(&remarks, REASON(NO_QUERY), "trace-names", NULL);
-	expect(&remarks, false,
+	expect(&remarks, WORDING_DAEMON,
 	       "tracesmithd is of another version and lacks the query 'trace-names': restart it if "
 	       "it was upgraded, or use a tsctl of its version");
 	remarks_add(&remarks, REASON(NO_QUERY_NEAR), "ranges", "range", NULL);
-	expect(&remarks, false,
+	expect(&remarks, WORDING_DAEMON,
 	       "tracesmithd is of another version and lacks the query 'ranges': restart it if it "
 	       "was upgraded, or use a tsctl of its version");
 }
@@ -101,7 +116,7 @@ static void test_several_remarks_are_one_sentence(void **state)
 	(void)state;
 	remarks_add(&remarks, REASON(UNKNOWN_PROCESS), "12", NULL);
 	remarks_add(&remarks, REASON(HIDDEN), "1 user", NULL);
-	expect(&remarks, false,
+	expect(&remarks, WORDING_DAEMON,
 	       "Process 12 has not used CUDA while tracesmithd was running: 'tsctl ps' lists "
 	       "those that do; tracesmithd's settings hide all processes except those of 1 user");
 }
@@ -112,16 +127,16 @@ static void test_what_helps_is_an_option_or_a_command(void **state)
 
 	(void)state;
 	remarks_add(&remarks, REASON(SECCOMP), "42", NULL);
-	expect(&remarks, false,
+	expect(&remarks, WORDING_DAEMON,
 	       "Process 42 has a seccomp filter, which may kill it during attaching; the filters "
 	       "of Docker and Kubernetes do not: try with --seccomp");
 	remarks_add(&remarks, REASON(SECCOMP), "42", "43", "worker", NULL);
-	expect(&remarks, false,
+	expect(&remarks, WORDING_DAEMON,
 	       "Process 42 has a seccomp filter (thread 43, 'worker'), which may kill it during "
 	       "attaching; the filters of Docker and Kubernetes do not: try with --seccomp");
 	remarks_add(&remarks, REASON(BEING_RECORDED), "42", NULL);
 	assert_string_equal(remarks_text(&remarks), "Process 42 is already being recorded");
-	expect(&remarks, false,
+	expect(&remarks, WORDING_DAEMON,
 	       "Process 42 is already being recorded: see 'tsctl ps'; 'tsctl detach 42' stops it");
 }
 
@@ -133,7 +148,7 @@ static void test_a_note_is_worded_too(void **state)
 	(void)state;
 	remarks_add(&remarks, REASON(ALL_YOUNG), "1 min", "3", "", NULL);
 	reply = receive(&remarks, false);
-	assert_int_equal(wording_apply(reply, false), 0);
+	assert_int_equal(wording_apply(reply, WORDING_DAEMON), 0);
 	assert_string_equal(
 		reply->done->note,
 		"No live allocation is at least 1 min old; younger ones: 3; see --min-age");
@@ -148,8 +163,8 @@ static void test_an_unknown_reason_is_shown_as_it_came(void **state)
 	(void)state;
 	remarks_add(&remarks, REASON(NO_QUERY), "x", NULL);
 	remarks.item[0]->reason = 9999;
-	expect(&remarks, false, "Unknown query 'x'");
-	expect(&remarks, false, "");
+	expect(&remarks, WORDING_DAEMON, "Unknown query 'x'");
+	expect(&remarks, WORDING_DAEMON, "");
 }
 
 /* Each reason, with too few arguments too: words for tsctl, and neutral ones for the rest. */
@@ -171,7 +186,7 @@ static void test_every_reason_has_words(void **state)
 		assert_null(strstr(remarks_text(&remarks), "tsctl"));
 		assert_null(strstr(remarks_text(&remarks), "recording"));
 		reply = receive(&remarks, true);
-		assert_int_equal(wording_apply(reply, i & 1), 0);
+		assert_int_equal(wording_apply(reply, (enum wording_place)(i & 1)), 0);
 		assert_string_not_equal(reply->error->message, "");
 		tracesmith__v1__reply__free_unpacked(reply, NULL);
 	}
@@ -193,6 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options_are_named_as_tsctl_takes_them),
 		cmocka_unit_test(test_a_recording_is_called_one),
+		cmocka_unit_test(test_a_page_names_no_options),
 		cmocka_unit_test(test_a_query_of_another_version_is_no_mistake_of_the_user),
 		cmocka_unit_test(test_several_remarks_are_one_sentence),
 		cmocka_unit_test(test_what_helps_is_an_option_or_a_command),
