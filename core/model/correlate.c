@@ -156,9 +156,7 @@ static struct ticket *ticket_add(struct core *core, struct exact *exact, uint32_
 {
 	struct ticket *ticket = NULL;
 
-	if (!correlate_make_room(core, exact, NULL))
-		return NULL;
-	if (exact_hold(core, exact) < 0)
+	if (!correlate_make_room(core, exact, NULL) || exact_hold(core, exact) < 0)
 		return NULL;
 	ticket = pool_get(&core->ticket_pool);
 	if (!ticket ||

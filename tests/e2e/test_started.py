@@ -11,7 +11,7 @@ import time
 import tracesmith
 from tracesmith import BUILD, wait_for
 
-SLOW = os.path.join(BUILD, "tests", "e2e", "libe2e_slow.so")
+SLOW = tracesmith.preloadable(os.path.join(BUILD, "tests", "e2e", "libe2e_slow.so"))
 LAUNCHES = 3000
 RATE = 20000
 ROUNDS = int(os.environ.get("TS_ROUNDS", "5"))
