@@ -90,7 +90,7 @@ true
 
 def tree(root):
     listed = subprocess.run(
-        f"cd {root} && find . -xdev | sed 's,^[.],,' | grep -Ev '{NOT_OURS}' | sort",
+        f"cd '{root}' && find . -xdev | sed 's,^[.],,' | grep -Ev '{NOT_OURS}' | sort",
         shell=True, stdout=subprocess.PIPE, text=True, check=True)
     return set(listed.stdout.splitlines())
 
@@ -100,7 +100,7 @@ class Package(unittest.TestCase):
     def setUpClass(cls):
         run("cpack", "-B", f"{BUILD}/package", cwd=BUILD)
         cls.deb, cls.python, *cls.libraries = (
-            run("sh", "-c", f"ls -t {BUILD}/package/{name}_*.deb | head -n 1").strip()
+            run("sh", "-c", f"ls -t '{BUILD}/package/{name}'_*.deb | head -n 1").strip()
             for name in ("tracesmith", "python3-tracesmith", "libtracesmith-range1", "libtracesmith-client1",
                          "libtracesmith-dev"))
 

@@ -101,7 +101,7 @@ class Python(tracesmith.Case):
 
     def start(self, executable, *arguments, counted=False):
         found, before = (self.status("python", name) for name in ("processes", "counted"))
-        process = subprocess.Popen([executable, *arguments, library()], stdin=subprocess.PIPE,
+        process = subprocess.Popen([executable, *arguments, tracesmith.preloadable(library())], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True)
         while (line := process.stdout.readline()) != "ready\n":
             self.assertTrue(line, "it ended")

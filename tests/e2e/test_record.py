@@ -130,7 +130,7 @@ class Record(tracesmith.Case):
         other = workload("rate", "--rate", "500", "--seconds", "600")
         self.addCleanup(lambda: (other.kill(), other.communicate()))
         wait_for("the other program", lambda: self.daemon.known(other.pid))
-        script = f"{workload_path('exact')} --rounds 20 > /dev/null; sh -c '{workload_path('short')} & wait; sleep 0.3'; exit 7"
+        script = f"'{workload_path('exact')}' --rounds 20 > /dev/null; sh -c '\"{workload_path('short')}\" & wait; sleep 0.3'; exit 7"
         environment = {"LD_LIBRARY_PATH": os.path.dirname(library()), "FAKE_CUDA_TIME_SCALE": "0"}
         result = self.daemon.ctl("record", "-o", self.file, "--", "env", *(f"{k}={v}" for k, v in environment.items()),
                                  "sh", "-c", script)
@@ -178,10 +178,10 @@ class Record(tracesmith.Case):
             self.assertEqual(file.read(), "mine")
 
     def test_program_outlives_its_recording(self):
-        whole = f"{BUILD}/tsctl sql --file {self.file} --csv \"SELECT 1 AS n FROM recording WHERE key = 'file_state' AND value = 'whole'\""
+        whole = f"'{BUILD}/tsctl' sql --file {self.file} --csv \"SELECT 1 AS n FROM recording WHERE key = 'file_state' AND value = 'whole'\""
         until_whole = f"until {whole} 2> /dev/null | grep -qx 1; do sleep 0.1; done; echo"
         result = self.daemon.ctl("record", "-o", self.file, "--duration", "1s", "--", "sh", "-c",
-                                 f"({until_whole}) | LD_LIBRARY_PATH={os.path.dirname(library())} {workload_path('rate')} --rate 1000 --stop; exit 5")
+                                 f"({until_whole}) | LD_LIBRARY_PATH='{os.path.dirname(library())}' '{workload_path('rate')}' --rate 1000 --stop; exit 5")
         self.assertEqual(result.code, 5, result.err)
         end = self.daemon.sql("SELECT exit_ns FROM process WHERE comm = 'rate' AND exit_ns > 0")[0]["exit_ns"]
         self.assertLess(self.fact("until_ns"), end, "not before the end of the program")
@@ -296,7 +296,7 @@ class Record(tracesmith.Case):
     def test_where_it_goes(self):
         process, _ = run("short")
         self.daemon.wait_ended(process.pid)
-        result = subprocess.run(f"{BUILD}/tsctl record -s {self.daemon.socket} -o - --all --since 1m | cat > {self.file}",
+        result = subprocess.run(f"'{BUILD}/tsctl' record -s {self.daemon.socket} -o - --all --since 1m | cat > {self.file}",
                                 shell=True)
         self.assertEqual(result.returncode, 0)
         self.assert_same(process.pid)

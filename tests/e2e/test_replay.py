@@ -293,7 +293,7 @@ class Replay(tracesmith.Case):
         self.assertEqual(ends[1].error.code, control.Error.CANCELLED)
         self.assertEqual(ends[2].WhichOneof("body"), "done")
         # Who reads no more is no end of the world.
-        process = subprocess.run(f"{BUILD}/tsctl replay --since 10m | head -n 5", shell=True, capture_output=True, text=True,
+        process = subprocess.run(f"'{BUILD}/tsctl' replay --since 10m | head -n 5", shell=True, capture_output=True, text=True,
                                  env=dict(os.environ, TRACESMITH_SOCKET=self.daemon.socket), timeout=60)
         self.assertEqual(len(process.stdout.splitlines()), 5)
         self.assertEqual(process.stderr, "")

@@ -407,7 +407,7 @@ class Pythons(Case):
 
     def test_an_interpreter_in_another_program(self):
         """Whose main thread may end it at any time."""
-        process = self.start("sh", "-c", UWSGI, PYTHON_CALLS, library())
+        process = self.start("sh", "-c", UWSGI, PYTHON_CALLS, tracesmith.preloadable(library()))  # uwsgi splits it at spaces
         self.begin(process)
         inside = self.inside()
         self.wait_launches(self.pid, self.go(process, 20))
