@@ -39,6 +39,11 @@ int thread_start_sized(pthread_t *ret, size_t stack_bytes, void *(*run)(void *da
 	return r;
 }
 
+void thread_hurry_with_others(void)
+{
+	setpriority(PRIO_PROCESS, (id_t)gettid(), THREAD_HURRY_NICE);
+}
+
 void thread_hurry(void)
 {
 	const struct sched_param param = { .sched_priority = 0 };

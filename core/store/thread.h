@@ -13,5 +13,7 @@ int thread_start_sized(pthread_t *ret, size_t stack_bytes, void *(*run)(void *da
  * CAP_SYS_NICE or a limit that allows it (RLIMIT_NICE), and does nothing without. */
 #define THREAD_HURRY_NICE (-10)
 void thread_hurry(void);
+/* So are those that it starts. */
+void thread_hurry_with_others(void);
 
 #endif

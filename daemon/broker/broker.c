@@ -555,6 +555,7 @@ _Noreturn void broker_run(const struct broker_config *config, const struct broke
 	prctl(PR_SET_NAME, NAME);
 	libbpf_set_print(print);
 	trial_begin(&server.trial);
+	thread_hurry_with_others();
 	if (rights_broker() < 0)
 		_exit(EXIT_FAILURE);
 	for (uint32_t i = 0; i < ends->channels; i++)

@@ -25,6 +25,7 @@ static void *thread_main(void *data)
 	struct linker *linker = data;
 	struct linking *linking;
 
+	thread_hurry(); /* while it makes a link it may keep others from forking */
 	uv_mutex_lock(&linker->lock);
 	while (!linker->ended) {
 		if (list_empty(&linker->queue)) {

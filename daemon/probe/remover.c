@@ -52,6 +52,7 @@ static void *thread_main(void *data)
 {
 	struct remover *remover = data;
 
+	thread_hurry(); /* while it closes a link it may keep others from forking */
 	uv_mutex_lock(&remover->lock);
 	while (!list_empty(&remover->queue) || !remover->closing) {
 		if (!list_empty(&remover->queue))

@@ -44,31 +44,49 @@ static void *nice_of_a_thread(void *data)
 	return NULL;
 }
 
-static void *hurry(void *data)
+struct hurried {
+	void (*hurry)(void);
+	int nice[2]; /* its own, and that of a thread it started */
+};
+
+static void *run_hurried(void *data)
 {
-	int *nice = data;
+	struct hurried *hurried = data;
+	int *nice = hurried->nice;
 	pthread_t thread;
 
-	thread_hurry();
+	hurried->hurry();
 	nice[0] = own_nice();
 	if (thread_start(&thread, nice_of_a_thread, &nice[1]) == 0)
 		pthread_join(thread, NULL);
 	return NULL;
 }
 
-static void a_thread_that_hurries_goes_before_those_that_it_starts(void **state)
+/* What a thread that it starts is then. */
+static int nice_behind(void (*hurry)(void))
 {
-	int before = own_nice(), nice[2] = { 99, 99 };
+	struct hurried hurried = { hurry, { 99, 99 } };
+	int before = own_nice();
 	pthread_t thread;
 
-	assert_int_equal(thread_start(&thread, hurry, nice), 0);
+	assert_int_equal(thread_start(&thread, run_hurried, &hurried), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_int_equal(own_nice(), before);
-	if (nice[0] != THREAD_HURRY_NICE) { /* not allowed: nothing has changed */
-		assert_int_equal(nice[0], before);
+	if (hurried.nice[0] != THREAD_HURRY_NICE) { /* not allowed: nothing has changed */
+		assert_int_equal(hurried.nice[0], before);
 		skip();
 	}
-	assert_int_equal(nice[1], 0);
+	return hurried.nice[1];
+}
+
+static void a_thread_that_hurries_goes_before_those_that_it_starts(void **state)
+{
+	assert_int_equal(nice_behind(thread_hurry), 0);
+}
+
+static void or_they_hurry_with_it(void **state)
+{
+	assert_int_equal(nice_behind(thread_hurry_with_others), THREAD_HURRY_NICE);
 }
 
 int main(void)
@@ -76,6 +94,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_takes_no_signals),
 		cmocka_unit_test(a_thread_that_hurries_goes_before_those_that_it_starts),
+		cmocka_unit_test(or_they_hurry_with_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
