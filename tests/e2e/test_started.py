@@ -145,6 +145,35 @@ class Frequent(Case):
         wait_for("the loss to be told", lambda: "left-out-frequent" in self.daemon.answer("apis", "--pid", process.pid)["loss"])
 
 
+class Budgeted(Case):
+    """Whoever gave a budget has windows, which need the probes: where those would take more than one process may have, calls are missing,
+    and each answer says so."""
+    settings = Frequent.settings
+    trap_limit = "1%"
+
+    def run_to_limit(self, *command):
+        process = self.start(os.path.join(BUILD, "tsctl"), *command, "--budget=5%", "--", tracesmith.workload_path("rate"), "--rate", RATE,
+                             "--stop", stderr=subprocess.PIPE)
+        wait_for("it to be left out", lambda: " hit probes " in self.daemon.log())
+        _, err = process.communicate("\n", timeout=120)
+        self.assertEqual(process.returncode, 0, err)
+        return process.pid, err
+
+    def test_what_is_left_out_is_on_its_answers(self):
+        pid, _ = self.run_to_limit("run")
+        self.daemon.wait_ended(pid)
+        for name in ("apis", "launches"):
+            answer = self.daemon.answer(name, "--pid", pid)
+            self.assertIn("left-out-frequent", answer["loss"], name)
+            self.assertIn("frequent calls were not watched for", answer["missing"], name)
+
+    def test_and_in_a_recording(self):
+        path = os.path.join(self.daemon.directory, "left-out.sbt")
+        _, err = self.run_to_limit("record", "-o", path)
+        self.assertIn("frequent calls were not watched for", err)
+        self.assertIn("left-out-frequent", self.daemon.answer("apis", "--file", path)["loss"])
+
+
 class Attached(Case):
     """Its disk takes three seconds for them, and CUPTI starts at once."""
 
