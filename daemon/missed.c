@@ -30,18 +30,11 @@ static void announce(struct daemon *daemon, uint32_t pid, uint64_t since_ns, uin
 {
 	static const struct core_origin kernel = { .pid = 0 };
 	const uint64_t offset_ns = (uint64_t)daemon->boot_offset_ns;
-	struct ts_event event = {
-		.kind = TS_EVENT_PROCESS,
-		.tgid = pid,
-		.tid = pid,
-		.start_ns = since_ns,
-	};
-	bool found = procfs_identity(pid, &event.process) == 0 &&
+	struct ts_event event;
+	bool found = owner_announcement(pid, since_ns, &event) == 0 &&
 		     event.process.started_ns <= until_ns + offset_ns;
 
-	if (found)
-		event.process.owner = owner_of(pid, event.process.uid);
-	else
+	if (!found)
 		event.process = (struct ts_process){
 			.started_ns = since_ns + offset_ns,
 			.uid = NOBODY,

@@ -13,7 +13,6 @@
 #include "core/base/cleanup.h"
 #include "core/base/log.h"
 #include "daemon/proc/owner.h"
-#include "daemon/proc/procfs.h"
 
 void exact_part_closed(struct exact *exact)
 {
@@ -31,19 +30,11 @@ static void session_announce(struct session *session)
 {
 	struct core *core = session->exact->parts.core;
 	const struct core_origin kernel = { .pid = 0 };
-	struct ts_event event = {
-		.kind = TS_EVENT_PROCESS,
-		.tgid = session->pid,
-		.tid = session->pid,
-		.start_ns = uv_hrtime(),
-	};
+	struct ts_event event;
 
-	if (core_process_by_pid(core, session->pid))
-		return;
-	if (procfs_identity(session->pid, &event.process) < 0)
-		return;
-	event.process.owner = owner_of(session->pid, event.process.uid);
-	core_ingest(core, &kernel, &event, sizeof(event));
+	if (!core_process_by_pid(core, session->pid) &&
+	    owner_announcement(session->pid, uv_hrtime(), &event) == 0)
+		core_ingest(core, &kernel, &event, sizeof(event));
 }
 
 static int on_hello(void *data, uint32_t pid, uint32_t uid, const struct ts_hello *hello,

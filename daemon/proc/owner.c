@@ -33,3 +33,19 @@ uint32_t owner_of_process(uint32_t pid)
 
 	return procfs_identity(pid, &process) == 0 ? owner_of(pid, process.uid) : 0;
 }
+
+int owner_announcement(uint32_t pid, uint64_t time_ns, struct ts_event *ret)
+{
+	int r;
+
+	*ret = (struct ts_event){
+		.kind = TS_EVENT_PROCESS,
+		.tgid = pid,
+		.tid = pid,
+		.start_ns = time_ns,
+	};
+	r = procfs_identity(pid, &ret->process);
+	if (r == 0)
+		ret->process.owner = owner_of(pid, ret->process.uid);
+	return r;
+}
