@@ -238,6 +238,14 @@ static void report_library(const struct library_copy *library, struct status_bui
 	struct probe_library_stats stats;
 	char who[COPY_WHO];
 
+	if (library->keeper) {
+		status_text(
+			builder, "libraries", path, true,
+			"Process %u keeps the lock of its memory while probes are put on or taken "
+			"off: no process of this host may be able to fork",
+			library->keeper);
+		return;
+	}
 	if (library->busy) /* shown when it has its probes, or cannot have them */
 		return;
 	if (library->dormant) {

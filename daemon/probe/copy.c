@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "daemon/probe/held.h"
 
 struct library_copy *copy_free(struct library_copy *library)
 {
@@ -15,6 +16,7 @@ struct library_copy *copy_free(struct library_copy *library)
 	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
 		links_release(&library->links[group], library->copies->remover);
 	probe_detach(library->probes);
+	held_file_unref(library->file);
 	closep(&library->fd);
 	free(library->path);
 	free(library);
@@ -23,7 +25,7 @@ struct library_copy *copy_free(struct library_copy *library)
 
 bool copy_is_busy(const struct library_copy *library)
 {
-	bool busy = library->busy;
+	bool busy = library->busy || library->looking;
 
 	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
 		busy |= library->links[group].busy;
@@ -119,6 +121,68 @@ static void copy_log(struct library_copy *library)
 		copy_log_in_way(library);
 }
 
+static void on_look(uv_work_t *work)
+{
+	struct library_copy *library = work->data;
+
+	library->kept = held_file_is(library->file);
+}
+
+static void copy_tell_keeper(struct library_copy *library)
+{
+	static struct log_users limit;
+
+	library->keeper = held_file_pid(library->file);
+	if (library->keeper_told || !library->keeper || !log_allowed_user(&limit, library->user, 0))
+		return;
+	library->keeper_told = true;
+	log_warning("Process %u keeps the lock of its memory while probes are put on '%s' or taken "
+		    "off: no "
+		    "process of this host may be able to fork until it lets go. End it, and who "
+		    "serves its "
+		    "file systems",
+		    library->keeper, library->path);
+}
+
+static bool copy_is_stuck(const struct library_copy *library, uint64_t now_ns)
+{
+	uint64_t since_ns = library->file ? held_file_since_ns(library->file) : 0;
+
+	return since_ns && now_ns > since_ns && now_ns - since_ns >= (uint64_t)COPY_LOOK_NS;
+}
+
+static void on_looked(uv_work_t *work, int status)
+{
+	struct library_copy *library = work->data;
+
+	library->looking = false;
+	if (library->kept && copy_is_stuck(library, uv_hrtime()))
+		copy_tell_keeper(library);
+	copy_free_dropped(library);
+}
+
+void copy_look(struct library_copy *library, uint64_t now_ns)
+{
+	if (library->looking)
+		return;
+	if (!copy_is_stuck(library, now_ns)) {
+		library->keeper = 0;
+		library->keeper_told = false;
+		return;
+	}
+	library->look.data = library;
+	library->looking =
+		uv_queue_work(library->copies->loop, &library->look, on_look, on_looked) == 0;
+}
+
+uint64_t copy_look_wait_ns(const struct library_copy *library)
+{
+	bool under_way = library->file && held_file_since_ns(library->file);
+
+	return under_way || library->keeper || copy_is_busy(library) ? (uint64_t)COPY_LOOK_NS
+								     : UINT64_MAX;
+}
+
 bool copy_is_blind(const struct library_copy *library)
 {
 	return !library->busy && !library->probes && library->error < 0 && !copy_is_other(library);
@@ -201,7 +265,7 @@ static void on_attached(struct linking *linking)
 		copy_tell_gaps(library);
 		library->retry_ns = uv_hrtime() + COPY_RETRY_NS;
 		if (copy_is_put_off(library))
-			copies->put_off(copies);
+			copies->stirred(copies);
 	}
 	for (enum probe_group group = 0; library->probes && group < PROBE_GROUPS; group++)
 		links_start(&library->links[group], library->probes);
@@ -215,6 +279,8 @@ static void on_read_done(uv_work_t *work, int status)
 
 	if (library->error == 0) {
 		copy_say_who_waits(library);
+		library->file = library->file ?: probe_file(library->fresh);
+		library->copies->stirred(library->copies);
 		library->error = linker_add(linker, &library->linking, on_put_on, on_attached);
 	}
 	if (library->error < 0)

@@ -19,6 +19,7 @@
 #define COPY_RETRY_NS	((uint64_t)NS_PER_S) /* after it was put off */
 #define LIBRARY_WAITERS 64
 #define COPY_WHO	64
+#define COPY_LOOK_NS	NS_PER_S
 
 struct library_copy;
 struct library_row;
@@ -36,8 +37,8 @@ struct copies {
 	 * made no such calls. */
 	void (*waits)(const struct library_copy *library, uint32_t pid, uint64_t since_ns);
 	void (*waited)(const struct library_copy *library, uint32_t pid, bool missed);
-	/* One was put off: to be attached again at its `retry_ns`. */
-	void (*put_off)(struct copies *copies);
+	/* One is being attached, or was put off until its `retry_ns`: look after it. */
+	void (*stirred)(struct copies *copies);
 };
 
 struct library_copy {
@@ -58,6 +59,12 @@ struct library_copy {
 	uint32_t in_way;	      /* who was, if it is known */
 	bool told;		      /* of that */
 	uint64_t retry_ns;
+	/* Who keeps the kernel from being done with its probes is looked for by another thread. */
+	struct held_file *file; /* NULL: it was not read yet */
+	uv_work_t look;
+	bool looking, kept;
+	uint32_t keeper; /* 0: not known */
+	bool keeper_told;
 	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does that;
 	 * then the linker makes the links. They have `fd`, `path`, `fresh` and `error` to
 	 * themselves meanwhile. */
@@ -91,6 +98,11 @@ void copy_attach(struct library_copy *library);
 bool copy_is_put_off(const struct library_copy *library);
 /* As the start of a sentence, who was in the way, and how. */
 void copy_in_way(const struct library_copy *library, char ret[COPY_WHO]);
+/* When the kernel has not been done with its probes for a second, looks for who keeps it from that,
+ * and says so once. */
+void copy_look(struct library_copy *library, uint64_t now_ns);
+/* How long until there may be a reason; UINT64_MAX: there is nothing under way. */
+uint64_t copy_look_wait_ns(const struct library_copy *library);
 /* It only has the name of a library. */
 bool copy_is_other(const struct library_copy *library);
 /* No probes are on it, though they should be. */

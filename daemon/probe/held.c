@@ -35,6 +35,9 @@ struct held_file {
 	/* Of the last look that found somebody: */
 	_Atomic uint64_t known_ns;
 	_Atomic uint32_t pid;
+	/* The kernel's work on it: */
+	atomic_int begun;
+	_Atomic uint64_t since_ns;
 };
 
 struct suspects {
@@ -200,4 +203,21 @@ bool held_file_is(struct held_file *file)
 uint32_t held_file_pid(const struct held_file *file)
 {
 	return file->pid;
+}
+
+void held_file_begin(struct held_file *file)
+{
+	if (atomic_fetch_add(&file->begun, 1) == 0)
+		file->since_ns = uv_hrtime();
+}
+
+void held_file_end(struct held_file *file)
+{
+	file->since_ns = uv_hrtime();
+	atomic_fetch_sub(&file->begun, 1);
+}
+
+uint64_t held_file_since_ns(const struct held_file *file)
+{
+	return file->begun ? file->since_ns : 0;
 }

@@ -33,4 +33,11 @@ bool held_file_is(struct held_file *file);
 /* Who that was the last time; 0: not known. */
 uint32_t held_file_pid(const struct held_file *file);
 
+/* The kernel starts to put probes on it, or to take them off, and is done with that. On any thread.
+ */
+void held_file_begin(struct held_file *file);
+void held_file_end(struct held_file *file);
+/* Since then it has done so without being done with any; 0: it does not. */
+uint64_t held_file_since_ns(const struct held_file *file);
+
 #endif

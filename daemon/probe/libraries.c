@@ -82,6 +82,8 @@ static uint64_t libraries_wait_ns(const struct libraries *libraries, uint64_t no
 	for (uint32_t i = 0; i < libraries->count; i++) {
 		if (copy_is_put_off(libraries->library[i]) && wait_ns > COPY_RETRY_NS)
 			wait_ns = COPY_RETRY_NS;
+		ns = copy_look_wait_ns(libraries->library[i]);
+		wait_ns = ns < wait_ns ? ns : wait_ns;
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
 			ns = links_wait_ns(&libraries->library[i]->links[group], now_ns);
 			wait_ns = ns < wait_ns ? ns : wait_ns;
@@ -101,6 +103,7 @@ static void on_tick(uv_timer_t *timer)
 
 		if (copy_is_put_off(library) && !library->busy && now_ns >= library->retry_ns)
 			copy_attach(library);
+		copy_look(library, now_ns);
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
 			links_tick(&library->links[group], now_ns);
 	}
@@ -149,7 +152,7 @@ static void on_waited(const struct library_copy *library, uint32_t pid, bool mis
 		callbacks->waited(callbacks->data, pid, gap_of(library), missed, uv_hrtime());
 }
 
-static void on_put_off(struct copies *copies)
+static void on_stirred(struct copies *copies)
 {
 	libraries_stir(libraries_of(copies));
 }
@@ -178,7 +181,7 @@ int libraries_new(uv_loop_t *loop, struct probe *probe, const struct libraries_c
 	libraries->copies.probe = probe;
 	libraries->copies.waits = on_waits;
 	libraries->copies.waited = on_waited;
-	libraries->copies.put_off = on_put_off;
+	libraries->copies.stirred = on_stirred;
 	uv_timer_init(loop, &libraries->timer);
 	libraries->timer.data = libraries;
 	libraries->callbacks = *callbacks;

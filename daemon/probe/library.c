@@ -41,8 +41,12 @@ struct probe_link *probe_link_free(struct probe_link *link)
 {
 	if (!link)
 		return NULL;
+	if (link->file)
+		held_file_begin(link->file);
 	while (link->count)
 		close(link->fd[--link->count]);
+	if (link->file)
+		held_file_end(link->file);
 	free(link->fd);
 	held_file_unref(link->file);
 	free(link);
@@ -92,7 +96,9 @@ static int link_new(const struct probe_library *library, int fd, const struct pr
 	r = link_check(library, fd, to, &ret->in_way);
 	if (r < 0)
 		return r;
+	held_file_begin(library->file);
 	r = broker_link(library->probe->broker, fd, &request, library->asked, &links);
+	held_file_end(library->file);
 	if (r < 0)
 		return r;
 	link->file = held_file_ref(library->file);
@@ -278,6 +284,11 @@ int probe_put_on(struct probe_library *library, int fd, uint32_t *ret_in_way)
 bool probe_is_hooked(const struct probe_library *library, enum probe_group group)
 {
 	return library->hooked[group];
+}
+
+struct held_file *probe_file(const struct probe_library *library)
+{
+	return held_file_ref(library->file);
 }
 
 uint32_t probe_epoch(const struct probe_library *library, enum probe_group group)

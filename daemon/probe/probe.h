@@ -16,6 +16,7 @@
 #include "daemon/intake/intake.h"
 #include "daemon/library/library.h"
 
+struct held_file;
 struct probe;
 struct probe_library;
 
@@ -115,6 +116,8 @@ int probe_put_on(struct probe_library *library, int fd, uint32_t *ret_in_way);
 /* The group has no link for all, because of somebody's inline hook: only single ones. */
 bool probe_is_hooked(const struct probe_library *library, enum probe_group group);
 struct probe_library *probe_detach(struct probe_library *library);
+/* Its file, to be given back (held.h). */
+struct held_file *probe_file(const struct probe_library *library);
 
 /* Probes on one group of a library's functions, for one process or for all (pid 0). */
 struct probe_link;

@@ -1,7 +1,8 @@
 """Young: how long a program's launches go unseen on a busy host, from its first one to the first that is told. Each program has
 a copy of the driver of its own, or the standing one while another program is watched in windows, so that each has a link of its own.
 
-LOAD (30): as many loops beside it. Programs: 20 of each kind, one after another.
+LOAD (30): as many loops beside it, and then two more programs that use the driver and map memory in eight threads all the time.
+Programs: 20 of each kind, one after another.
 """
 import json
 import os
@@ -15,6 +16,8 @@ import tracesmith
 LOAD = int(os.environ.get("LOAD", "30"))
 PROGRAMS = 20
 LENGTH_MS = 6000
+MAPPERS = 2
+MAPPER = [os.path.join(tracesmith.BUILD, "tests/bench/mapper"), tracesmith.library(), "8"]
 
 
 def unseen_s(daemon, library, seed):
@@ -45,14 +48,16 @@ def main():
     bench.require_root()
     print(bench.machine())
     table = bench.Table("first launch that is seen, after", "median s", "p90 s", "most s", "never", "load")
-    for load in (0, LOAD):
+    for load, mappers in ((0, 0), (LOAD, 0), (LOAD, MAPPERS)):
         loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(load)]
         daemon = tracesmith.Daemon(budget="1%").start()
         dear = tracesmith.workload("rate", "--kind", "launch", "--rate", 100_000, "--seconds", 3600)
         try:
             tracesmith.wait_for("windows", lambda: "windows" in daemon.answer("apis", "--pid", dear.pid)["loss"])
-            measure(table, f"own link, {load} loops", daemon, False)
-            measure(table, f"own copy, {load} loops", daemon, True)
+            beside = f"{load} loops" + (f", {mappers} programs that map memory" if mappers else "")
+            loops += [subprocess.Popen(MAPPER) for _ in range(mappers)]
+            measure(table, f"own link, {beside}", daemon, False)
+            measure(table, f"own copy, {beside}", daemon, True)
         finally:
             for process in (dear, *loops):
                 process.kill()

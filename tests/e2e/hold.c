@@ -3,10 +3,12 @@
  * write. Whoever asks for the lock now waits as well, until standard input ends.
  *
  * With --silent it holds nothing: the file is mapped executable, and closing it is not answered.
+ * With --breakpoint it does not hold it before its code of FILE changes, all of which it maps: in
+ * the middle of putting probes on.
  *
- * Usage: hold [--silent] DIRECTORY INJECT-SOCKET|- [FILE [COUNT]]. First it maps the first page of
- * FILE, COUNT times, or with 0 all of it. Prints "held" when it holds the lock and, with a socket,
- * has said hello. */
+ * Usage: hold [--silent|--breakpoint] DIRECTORY INJECT-SOCKET|- [FILE [COUNT]]. First it maps the
+ * first page of FILE, COUNT times, or with 0 all of it. Prints "held" when it holds the lock and,
+ * with a socket, has said hello. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -35,7 +37,9 @@
 
 static char *page; /* of the file */
 static _Atomic int writer, held;
-static int silent;
+static int silent, breakpoint;
+static char *code, *original; /* with --breakpoint: mapped, and what the file has */
+static size_t code_size;
 
 static void fail(const char *what)
 {
@@ -110,6 +114,8 @@ static void *reader_main(void *data)
 	int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
 	char byte;
 
+	while (breakpoint && memcmp(code, original, code_size) == 0)
+		;
 	(void)!pread(fd, &byte, 1, (off_t)(uintptr_t)page);
 	close(fd);
 	return NULL;
@@ -146,9 +152,15 @@ static void map_many(const char *path, long count)
 	const size_t size = count ? PAGE : (size_t)lseek(fd, 0, SEEK_END);
 
 	/* Neighbours that are not one mapping. */
-	for (long i = 0; i < count || i == 0; i++)
-		if (mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+	for (long i = 0; i < count || i == 0; i++) {
+		code = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		if (code == MAP_FAILED)
 			fail("mmap");
+	}
+	code_size = size;
+	original = malloc(size);
+	if (!original || pread(fd, original, size, 0) != (ssize_t)size)
+		fail("read");
 	close(fd);
 }
 
@@ -173,7 +185,7 @@ static void hold_lock(int seen, pthread_t *reader, pthread_t *waiter)
 	if (read(seen, &byte, 1) != 1)
 		fail("read");
 	held = 1;
-	while (!writer_waits())
+	while (!breakpoint && !writer_waits())
 		usleep(WRITE_MS * 1000);
 }
 
@@ -186,8 +198,9 @@ int main(int argc, char **argv)
 	pid_t server;
 
 	silent = argc > 1 && strcmp(argv[1], "--silent") == 0;
-	argv += silent;
-	argc -= silent;
+	breakpoint = argc > 1 && strcmp(argv[1], "--breakpoint") == 0;
+	argv += silent || breakpoint;
+	argc -= silent || breakpoint;
 	if (argc < 3)
 		return 2;
 	snprintf(text, sizeof(text), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fuse);

@@ -15,6 +15,7 @@ from test_counts import by_row
 from tracesmith import wait_for
 
 KILLS = int(os.environ.get("TS_KILLS", 2))  # tests/soak/kills has more
+TRIES = 20
 HOLD = os.path.join(tracesmith.BUILD, "tests", "e2e", "e2e_hold")
 
 
@@ -158,6 +159,24 @@ class Mapped(Held):
         self.daemon.wait_ended(process.pid)
         self.fork()
         self.release(held)
+
+
+    def test_who_keeps_the_host_from_forking_is_named(self):
+        """It takes the lock when it sees the first breakpoint; the kernel is mostly not done by then. Nothing can be started meanwhile."""
+        self.daemon.start()
+        for _ in range(TRIES):
+            directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+            self.addCleanup(shutil.rmtree, directory)
+            path = shutil.copy(tracesmith.library(), os.path.join(directory, self.libraries))
+            held = self.hold(path, 0, hello=False, options=["--breakpoint"])
+            named = f"Process {held.pid} keeps the lock of its memory while probes are put on '{path}'"
+            ends = named, f"functions of '{path}'", f"Process {held.pid} keeps the lock of its memory, and maps '{path}'"
+            wait_for("an end of it", lambda: any(end in self.daemon.log() for end in ends))
+            self.release(held)
+            wait_for("the probes", lambda: f"functions of '{path}'" in self.daemon.log())
+            if named in self.daemon.log():
+                return
+        self.skipTest(f"the kernel was done each of {TRIES} times")
 
 
 def children(pid):
