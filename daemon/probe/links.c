@@ -14,6 +14,7 @@
 #include "daemon/proc/procfs.h"
 
 #define WHOLE_AGAIN_NS (10 * NS_PER_S)
+#define BUSY_NS	       (250ull * NS_PER_MS)
 #define TRIES_TOLD     2 /* failures to log */
 
 struct links_order {
@@ -179,9 +180,10 @@ static void links_go_off(struct links *links)
 /* -EBUSY: somebody else is in the way, mostly for a moment. */
 static uint64_t retry_after_ns(uint32_t failures, int error)
 {
-	uint32_t most = error == -EBUSY ? 1 : 5;
+	bool busy = error == -EBUSY;
+	uint32_t most = busy ? 2 : 5;
 
-	return (uint64_t)NS_PER_S << (failures > most ? most : failures - 1);
+	return (busy ? BUSY_NS : (uint64_t)NS_PER_S) << (failures > most ? most : failures - 1);
 }
 
 static void member_log_failure(const struct member *member, int error)
