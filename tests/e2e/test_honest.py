@@ -1,7 +1,9 @@
 """Nothing is missing without a word: what is not watched is told at the moment of the question, and not only at its end."""
+import json
 import os
 import shutil
 import tempfile
+import threading
 import time
 import unittest
 
@@ -66,6 +68,30 @@ class Honest(Case):
             self.assertTrue(recent["rows"] or "windows" in recent["loss"], recent)
             return not recent["rows"]
         wait_for("it to be watched in windows", is_missed)
+
+    def test_top(self):
+        """And whoever subscribes as it does: of a program that launches all the time the rate is an estimate, or not known."""
+        self.daemon.start()
+        process, over = self.program(), threading.Event()
+
+        def launch():
+            while not over.is_set():
+                self.call_for_a_while(process)
+        thread = threading.Thread(target=launch)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(over.set)
+
+        def is_missed():
+            said = json.loads(self.daemon.ctl("top", "--json").out)
+            row = next((row for row in said["processes"] if row["pid"] == process.pid), None)
+            if row is None or not row["calls_per_s"] and not said["missing"]:
+                return False  # it has begun just now
+            self.assertNotEqual(row["launches_per_s"], 0, said)
+            self.assertTrue(said["missing"] or row["launches_per_s"] > 500, said)
+            return row["launches_estimated"] and "sampled" in said["missing"]
+        for _ in range(3):
+            wait_for("it to be watched in windows", is_missed)
 
     def test_metrics_and_recordings(self):
         """They tell what an answer tells: the same sums, and that some is missing."""
