@@ -20,7 +20,7 @@ from gpu import HERE, OUT, check
 
 BUILD = gpu.build(sys.argv)
 COUNT = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-EACH = 500  # programs in one database
+EACH = 250  # programs in one database
 os.environ["TS_BUILD"], os.environ["TS_DRIVER"] = BUILD, ""
 os.environ.setdefault("PROGRAM", "")  # no PyTorch
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
