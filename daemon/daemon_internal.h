@@ -11,6 +11,7 @@
 #include "daemon/api/api.h"
 #include "daemon/config.h"
 #include "daemon/exact/exact.h"
+#include "daemon/gaps.h"
 #include "daemon/helper/helper.h"
 #include "daemon/intake/turn.h"
 #include "daemon/ledger.h"
@@ -36,18 +37,8 @@ enum daemon_role { ROLE_QUERY, ROLE_HELPER, ROLE_ATTACH };
 /* Processes that the daemon cannot do without. */
 enum daemon_other { DAEMON_BROKER, DAEMON_ZYGOTE, DAEMON_OPENER, DAEMON_OTHERS };
 
-#define DAEMON_GAPS    256
 #define DAEMON_ENDED   512
 #define DAEMON_REFUSED 16 /* users whose refused copies are shown */
-
-/* What was not seen of a process that the model does not know yet. */
-struct gap {
-	uint32_t pid;
-	uint8_t reason; /* enum loss_reason */
-	uint8_t count;	/* 0: it has got longer */
-	bool doubt;	/* it matters only if the process has used the driver by its end */
-	uint64_t start_ns, end_ns;
-};
 
 /* A process, by what the kernel calls it. */
 struct ended {
@@ -136,8 +127,7 @@ struct daemon {
 	uint64_t ledger_ns; /* when all that is open was told */
 	bool telling_all;   /* it is being told, and all that was called before has been read */
 	/* For processes that the model does not know yet; the oldest is overwritten. */
-	struct gap gap[DAEMON_GAPS];
-	uint32_t gaps;
+	struct gaps gaps;
 
 	struct probe_config probe_config; /* as last reported */
 	struct probe_counters counted;	  /* BPF losses that the model knows */

@@ -198,15 +198,18 @@ static void on_late(void *data, uint32_t pid)
 		.reason = LOSS_MAPPING,
 		.count = 1,
 	};
+	const struct gap gap = {
+		.pid = pid,
+		.reason = LOSS_MAPPING,
+		.count = 1,
+		.start_ns = now_ns,
+		.end_ns = now_ns,
+	};
 
 	if (loss.process)
 		core_lose(daemon->core, &loss);
 	else
-		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = (struct gap){ .pid = pid,
-									  .reason = LOSS_MAPPING,
-									  .count = 1,
-									  .start_ns = now_ns,
-									  .end_ns = now_ns };
+		gaps_keep(&daemon->gaps, &gap);
 }
 
 int daemon_start_maps(struct daemon *daemon)

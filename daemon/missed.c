@@ -64,9 +64,9 @@ static void doubt_settle(struct daemon *daemon, struct gap *gap)
 
 void daemon_settle_doubts(struct daemon *daemon, uint32_t pid)
 {
-	for (uint32_t i = 0; i < DAEMON_GAPS; i++)
-		if (daemon->gap[i].pid == pid && daemon->gap[i].doubt)
-			doubt_settle(daemon, &daemon->gap[i]);
+	for (uint32_t i = 0; i < GAPS_MAX; i++)
+		if (daemon->gaps.gap[i].pid == pid && daemon->gaps.gap[i].doubt)
+			doubt_settle(daemon, &daemon->gaps.gap[i]);
 }
 
 /* All that it has called by now has been read. */
@@ -117,17 +117,17 @@ static void daemon_announce(struct daemon *daemon)
 
 	if (daemon_reach(daemon, now_ns) < now_ns)
 		return;
-	for (uint32_t i = 0; i < DAEMON_GAPS; i++)
-		gap_announce(daemon, &daemon->gap[i], filtered);
+	for (uint32_t i = 0; i < GAPS_MAX; i++)
+		gap_announce(daemon, &daemon->gaps.gap[i], filtered);
 	while (!filtered && entry_announce(daemon, now_ns))
 		;
 }
 
 void daemon_lose_gaps(struct daemon *daemon, const struct core_process *process)
 {
-	for (uint32_t i = 0; i < DAEMON_GAPS; i++)
-		if (daemon->gap[i].pid == process->pid && !daemon->gap[i].doubt)
-			gap_settle(daemon, &daemon->gap[i], process->id);
+	for (uint32_t i = 0; i < GAPS_MAX; i++)
+		if (daemon->gaps.gap[i].pid == process->pid && !daemon->gaps.gap[i].doubt)
+			gap_settle(daemon, &daemon->gaps.gap[i], process->id);
 }
 
 /* What links alone have missed of it matters only from its first use of the driver on; for a child
@@ -182,7 +182,7 @@ static bool on_tell(void *data, const struct ledger_entry *entry, uint64_t until
 		return true;
 	}
 	if (last && !entry->told)
-		daemon->gap[daemon->gaps++ % DAEMON_GAPS] = gap;
+		gaps_keep(&daemon->gaps, &gap);
 	return false;
 }
 
