@@ -1,8 +1,10 @@
 /* Helper: one request, from its frame to the last reply. It gives up its rights before it looks at
- * the request, and all calls but those of a computation before it runs it. */
+ * the request, and all calls but those of a computation before it runs it. A daemon of root may
+ * have its database in another user's directory. */
 #include "daemon/query/helper.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -67,8 +69,10 @@ static bool on_cancelled(void *data)
 
 static int on_opened(void *data)
 {
+	int r = confine_rights();
+
 	tzset(); /* 'localtime' asks for nothing more */
-	return confine_calls(calls, ARRAY_SIZE(calls));
+	return r < 0 ? r : confine_calls(calls, ARRAY_SIZE(calls));
 }
 
 static Tracesmith__V1__Request *read_request(void)
@@ -105,6 +109,8 @@ static int open_scratch(const char *database)
 	return scratch_open(directory, LIMIT_QUERY_SCRATCH);
 }
 
+/* The database that a daemon of root has may be in another user's directory: until it is open it
+ * keeps the right to read there. */
 static int confine(const char *database)
 {
 	const struct confine_bounds bounds = {
@@ -113,12 +119,12 @@ static int confine(const char *database)
 		.cpu_s = LIMIT_QUERY_MS / 1000 + 1,
 		.files = FILES,
 	};
-	int r = confine_rights();
+	int r = open_scratch(database);
 
 	if (r == 0)
-		r = confine_resources(&bounds);
+		r = confine_rights_but(geteuid() == 0 ? 1ull << CAP_DAC_READ_SEARCH : 0);
 	if (r == 0)
-		r = open_scratch(database);
+		r = confine_resources(&bounds);
 	return r < 0 ? r : confine_opening();
 }
 

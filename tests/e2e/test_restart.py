@@ -291,6 +291,9 @@ class ByHand(unittest.TestCase):
     def test_and_one_for_the_files_of_another_user(self):
         self.start(64999)
         self.assertEqual(self.rights(), {self.usual() | 1 << CAP_DAC_OVERRIDE})
+        process, _ = run("short")
+        self.daemon.wait_ended(process.pid)
+        self.assertTrue(self.daemon.apis(process.pid), "answers of a process of their own")
 
 
 class Broker(unittest.TestCase):
