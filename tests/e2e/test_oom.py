@@ -229,6 +229,14 @@ class Oom(OomCase):
         self.assertEqual(rows[0]["oom"], before["oom"] + 1, "numbers go on")
         self.assertEqual(self.show(rows[0]["oom"])[1][0]["bytes"], 8 * MIB)
 
+
+class Nothing(tracesmith.Case):
+    """Where nobody has used CUDA."""
+
+    def setUp(self):
+        self.own_driver()
+        super().setUp()
+
     def test_bad_input(self):
         for arguments, code, text in ((["show", 999], 1, "no number 999"), (["show"], 2, "'tsctl oom show 3'"),
                                       (["show", "x"], 2, "'tsctl oom show 3'"), (["hide", 1], 2, "'tsctl oom show 3'"),
