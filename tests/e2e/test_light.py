@@ -72,7 +72,7 @@ def breakpoint_at(pid, name):
     path, offset = tracesmith.library(), symbol_offset(tracesmith.library(), name)
     with open(f"/proc/{pid}/maps") as maps:
         for line in maps:
-            fields = line.split()
+            fields = line.rstrip("\n").split(None, 5)
             if len(fields) > 5 and "x" in fields[1] and os.path.realpath(fields[5]) == os.path.realpath(path):
                 start, end = (int(each, 16) for each in fields[0].split("-"))
                 at = int(fields[2], 16)
