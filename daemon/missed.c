@@ -227,9 +227,9 @@ static uint64_t untold_since(const struct daemon *daemon, uint64_t lately_ns)
 		if (!entry->told && entry->since_ns >= lately_ns)
 			lower(&since_ns, entry->since_ns);
 	}
-	for (uint32_t i = 0; i < DAEMON_GAPS; i++)
-		if (daemon->gap[i].pid && daemon->gap[i].start_ns >= lately_ns)
-			lower(&since_ns, daemon->gap[i].start_ns);
+	for (uint32_t i = 0; i < GAPS_MAX; i++)
+		if (daemon->gaps.gap[i].pid && daemon->gaps.gap[i].start_ns >= lately_ns)
+			lower(&since_ns, daemon->gaps.gap[i].start_ns);
 	return since_ns;
 }
 
