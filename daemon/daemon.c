@@ -227,6 +227,7 @@ static int daemon_start_probes(struct daemon *daemon)
 	struct libraries_callbacks gaps = {
 		.waits = daemon_waits,
 		.waited = daemon_waited,
+		.late = daemon_late,
 		.missing = daemon_missing,
 		.seen = daemon_seen,
 		.is_out = daemon_is_out,

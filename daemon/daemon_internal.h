@@ -330,8 +330,9 @@ void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, 
 void daemon_lose_gaps(struct daemon *daemon, const struct core_process *process);
 /* As the libraries' callbacks. */
 void daemon_waits(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns);
-void daemon_waited(void *data, uint32_t pid, enum loss_reason gap, bool is_missed,
-		   uint64_t until_ns);
+void daemon_waited(void *data, uint32_t pid, enum loss_reason gap, bool is_missed);
+void daemon_late(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns,
+		 uint64_t until_ns);
 void daemon_missing(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group,
 		    uint64_t since_ns);
 void daemon_seen(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group);

@@ -118,6 +118,16 @@ void ledger_close(struct ledger *ledger, uint32_t pid, enum loss_reason reason, 
 		entry_end(ledger, entry, until_ns);
 }
 
+void ledger_past(struct ledger *ledger, uint32_t pid, enum loss_reason reason, uint64_t since_ns,
+		 uint64_t until_ns)
+{
+	struct ledger_entry entry = {
+		.pid = pid, .reason = reason, .since_ns = since_ns, .certain = true
+	};
+
+	entry_tell(ledger, &entry, until_ns, true);
+}
+
 void ledger_drop(struct ledger *ledger, uint32_t pid, enum loss_reason reason, enum ledger_by by)
 {
 	struct ledger_entry *entry = let_go(ledger, pid, reason, by);

@@ -55,6 +55,9 @@ void ledger_release(struct ledger *ledger);
 /* Links and copies count, the others may repeat it. NULL: no memory. */
 struct ledger_entry *ledger_open(struct ledger *ledger, uint32_t pid, enum loss_reason reason,
 				 enum ledger_by by, uint64_t since_ns);
+/* What is over. */
+void ledger_past(struct ledger *ledger, uint32_t pid, enum loss_reason reason, uint64_t since_ns,
+		 uint64_t until_ns);
 /* Harmless if it is not open. */
 void ledger_close(struct ledger *ledger, uint32_t pid, enum loss_reason reason, enum ledger_by by,
 		  uint64_t until_ns);

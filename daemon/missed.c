@@ -322,17 +322,24 @@ void daemon_on_library_missed(void *data, struct maps_file *file, uint32_t pid, 
 	    (!executed && !core_process_by_pid(daemon->core, pid) &&
 	     daemon_process_of(daemon, pid, mapped_ns)))
 		return;
-	ledger_open(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, mapped_ns);
-	ledger_close(&daemon->ledger, pid, LOSS_GAP, LEDGER_COPY, ended_ns);
+	ledger_past(&daemon->ledger, pid, LOSS_GAP, mapped_ns, ended_ns);
 }
 
-void daemon_waited(void *data, uint32_t pid, enum loss_reason gap, bool is_missed,
-		   uint64_t until_ns)
+void daemon_late(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns,
+		 uint64_t until_ns)
+{
+	struct daemon *daemon = data;
+
+	ledger_past(&daemon->ledger, pid, gap, since_ns ? since_ns : found_since(daemon, pid),
+		    until_ns);
+}
+
+void daemon_waited(void *data, uint32_t pid, enum loss_reason gap, bool is_missed)
 {
 	struct daemon *daemon = data;
 
 	if (is_missed)
-		ledger_close(&daemon->ledger, pid, gap, LEDGER_COPY, until_ns);
+		ledger_close(&daemon->ledger, pid, gap, LEDGER_COPY, uv_hrtime());
 	else
 		ledger_drop(&daemon->ledger, pid, gap, LEDGER_COPY);
 }

@@ -106,7 +106,7 @@ static int said(const struct link *link, int r)
 	 * that has gone may come back. */
 	if (r == 0 || r == 1 || r == -EAGAIN || r == -ENOMEM || (r == -ECONNRESET && !link->file))
 		return r;
-	return -EIO;
+	return -ENOTCONN;
 }
 
 /* Of an answer. */

@@ -22,7 +22,7 @@
 #define CHEAP_KEPT_NS (1800 * NS_PER_S)
 #define KNOWN_NS      (300 * NS_PER_S)
 #define KEPT	      0.9  /* of the past, from one cycle to the next */
-#define ERROR2_MAX    1e18 /* so that sums of them fit in 64 bits */
+#define ERROR2_MAX    1e15 /* so that sums of them fit in 64 bits */
 
 void watch_init(struct watch *watch, const struct watch_config *config, uint64_t seed)
 {

@@ -17,6 +17,7 @@ struct library_copy *copy_free(struct library_copy *library)
 		links_release(&library->links[group], library->copies->remover);
 	probe_detach(library->probes);
 	held_file_unref(library->file);
+	held_file_unref(library->next_file);
 	closep(&library->fd);
 	free(library->path);
 	free(library);
@@ -128,14 +129,26 @@ static void on_look(uv_work_t *work)
 	library->kept = held_file_is(library->file);
 }
 
+/* A look has the former one to itself meanwhile. */
+static void copy_set_file(struct library_copy *library, const struct probe_library *of)
+{
+	struct held_file **file = library->looking ? &library->next_file : &library->file;
+
+	if (!of)
+		return;
+	held_file_unref(*file);
+	*file = probe_file(of);
+}
+
 static void copy_tell_keeper(struct library_copy *library)
 {
 	static struct log_users limit;
 
 	library->keeper = held_file_pid(library->file);
-	if (library->keeper_told || !library->keeper || !log_allowed_user(&limit, library->user, 0))
+	if (library->keeper == library->keeper_told || !library->keeper ||
+	    !log_allowed_user(&limit, library->user, 0))
 		return;
-	library->keeper_told = true;
+	library->keeper_told = library->keeper;
 	log_warning("Process %u keeps the lock of its memory while probes are put on '%s' or taken "
 		    "off: no "
 		    "process of this host may be able to fork until it lets go. End it, and who "
@@ -156,8 +169,13 @@ static void on_looked(uv_work_t *work, int status)
 	struct library_copy *library = work->data;
 
 	library->looking = false;
+	library->keeper = 0;
 	if (library->kept && copy_is_stuck(library, uv_hrtime()))
 		copy_tell_keeper(library);
+	if (library->next_file) {
+		held_file_unref(library->file);
+		library->file = TAKE(library->next_file);
+	}
 	copy_free_dropped(library);
 }
 
@@ -166,8 +184,7 @@ void copy_look(struct library_copy *library, uint64_t now_ns)
 	if (library->looking)
 		return;
 	if (!copy_is_stuck(library, now_ns)) {
-		library->keeper = 0;
-		library->keeper_told = false;
+		library->keeper = library->keeper_told = 0;
 		return;
 	}
 	library->look.data = library;
@@ -260,6 +277,7 @@ static void on_attached(struct linking *linking)
 		library->fresh = probe_detach(library->fresh);
 	library->probes = TAKE(library->fresh);
 	library->attached_ns = uv_hrtime();
+	copy_set_file(library, library->probes);
 	if (!copies->closing) {
 		copy_log(library);
 		copy_tell_gaps(library);
@@ -279,7 +297,7 @@ static void on_read_done(uv_work_t *work, int status)
 
 	if (library->error == 0) {
 		copy_say_who_waits(library);
-		library->file = library->file ?: probe_file(library->fresh);
+		copy_set_file(library, library->fresh);
 		library->copies->stirred(library->copies);
 		library->error = linker_add(linker, &library->linking, on_put_on, on_attached);
 	}

@@ -60,11 +60,10 @@ struct library_copy {
 	bool told;		      /* of that */
 	uint64_t retry_ns;
 	/* Who keeps the kernel from being done with its probes is looked for by another thread. */
-	struct held_file *file; /* NULL: it was not read yet */
+	struct held_file *file, *next_file; /* NULL: it was not read yet */
 	uv_work_t look;
 	bool looking, kept;
-	uint32_t keeper; /* 0: not known */
-	bool keeper_told;
+	uint32_t keeper, keeper_told; /* 0: not known */
 	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does that;
 	 * then the linker makes the links. They have `fd`, `path`, `fresh` and `error` to
 	 * themselves meanwhile. */

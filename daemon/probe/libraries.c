@@ -80,7 +80,8 @@ static uint64_t libraries_wait_ns(const struct libraries *libraries, uint64_t no
 	uint64_t wait_ns = UINT64_MAX, ns;
 
 	for (uint32_t i = 0; i < libraries->count; i++) {
-		if (copy_is_put_off(libraries->library[i]) && wait_ns > COPY_RETRY_NS)
+		if (!libraries->library[i]->busy && copy_is_put_off(libraries->library[i]) &&
+		    wait_ns > COPY_RETRY_NS)
 			wait_ns = COPY_RETRY_NS;
 		ns = copy_look_wait_ns(libraries->library[i]);
 		wait_ns = ns < wait_ns ? ns : wait_ns;
@@ -101,7 +102,7 @@ static void on_tick(uv_timer_t *timer)
 	for (uint32_t i = 0; i < libraries->count; i++) {
 		struct library_copy *library = libraries->library[i];
 
-		if (copy_is_put_off(library) && !library->busy && now_ns >= library->retry_ns)
+		if (!library->busy && copy_is_put_off(library) && now_ns >= library->retry_ns)
 			copy_attach(library);
 		copy_look(library, now_ns);
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
@@ -149,7 +150,7 @@ static void on_waited(const struct library_copy *library, uint32_t pid, bool mis
 	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
 
 	if (!library->copies->closing)
-		callbacks->waited(callbacks->data, pid, gap_of(library), missed, uv_hrtime());
+		callbacks->waited(callbacks->data, pid, gap_of(library), missed);
 }
 
 static void on_stirred(struct copies *copies)
@@ -374,10 +375,9 @@ static void library_tell_late(const struct library_copy *library, uint32_t pid, 
 {
 	const struct libraries_callbacks *callbacks = &libraries_of(library->copies)->callbacks;
 
-	if (!library->probes || library->attached_ns <= mapped_ns)
-		return;
-	on_waits(library, pid, mapped_ns);
-	callbacks->waited(callbacks->data, pid, gap_of(library), true, library->attached_ns);
+	if (library->probes && library->attached_ns > mapped_ns)
+		callbacks->late(callbacks->data, pid, gap_of(library), mapped_ns,
+				library->attached_ns);
 }
 
 static int libraries_take(struct libraries *libraries, uint32_t pid, uint64_t mapped_ns,

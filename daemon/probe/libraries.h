@@ -35,8 +35,10 @@ struct libraries_callbacks {
 	 * it), which is a `gap` of it; and then it is. `missed` false: it turns out that it made no
 	 * such calls. */
 	void (*waits)(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns);
-	void (*waited)(void *data, uint32_t pid, enum loss_reason gap, bool missed,
-		       uint64_t until_ns);
+	void (*waited)(void *data, uint32_t pid, enum loss_reason gap, bool missed);
+	/* What it calls of it is seen, and was not then. */
+	void (*late)(void *data, uint32_t pid, enum loss_reason gap, uint64_t since_ns,
+		     uint64_t until_ns);
 	/* The same of one group of functions, for single processes (0: all) of those who map it. */
 	void (*missing)(void *data, uint32_t pid, enum loss_reason gap, enum probe_group group,
 			uint64_t since_ns);

@@ -407,13 +407,14 @@ int links_add(struct links *links, const struct links_member *added)
 	member->pid = added->pid;
 	member->open = member->whole = true;
 	member->out = added->out;
-	member->retry_ns = added->from_ns;
-	if (!links_see_all(links, since_ns) && !added->out)
+	/* One link may watch all by now, and did not when it mapped the library. */
+	if (!added->out &&
+	    (links->single || (added->mapped_ns && added->mapped_ns < links->wide_ns)))
 		member_unseen(links, member, since_ns);
 	list_append(&links->members, &member->link);
-	/* What it called before one link watched all. */
-	if (!links->single)
+	if (!links->single && member->unseen_ns)
 		member_seen(links, member);
+	member->retry_ns = added->from_ns;
 	links_reconcile(links);
 	return 0;
 }

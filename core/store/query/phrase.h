@@ -191,7 +191,7 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
  * since each window stands for the time next to it. */
 #define MISSED_OF_CALLS_BY \
 	"both(both(sum(b.calls) * error, sum(b.calls) * unsure), CASE WHEN known.windows < 3" \
-	" THEN max(sum(b.calls) * (1 - sum(b.calls) / part / known.missed), 0)" \
+	" THEN max(coalesce(sum(b.calls) * (1 - sum(b.calls) / part / known.missed), 0), 0)" \
 	" ELSE 0.5 * window_error(known.windows, sum(b.calls), known.missed," \
 	" sum(b.calls * b.calls), sum(b.calls * b.missed), known.missed2) END)"
 
