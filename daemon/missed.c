@@ -222,6 +222,8 @@ static uint64_t untold_since(const struct daemon *daemon, uint64_t lately_ns)
 	const struct ledger_entry *entry;
 	uint64_t since_ns = UINT64_MAX;
 
+	if (daemon->libraries)
+		since_ns = libraries_unsaid_ns(daemon->libraries, lately_ns);
 	list_for_each(entry, &daemon->ledger.entries, link) {
 		lower(&since_ns, daemon->ledger_ns);
 		if (!entry->told && entry->since_ns >= lately_ns)

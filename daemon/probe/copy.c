@@ -334,6 +334,14 @@ void copy_wait(struct library_copy *library, uint32_t pid, uint64_t now_ns)
 		library->copies->waits(library, pid, now_ns);
 }
 
+void copy_unsaid(const struct library_copy *library, uint64_t from_ns, uint64_t *since_ns)
+{
+	for (uint32_t i = 0; !library->waiting && i < library->waiters; i++)
+		if (library->waiter[i].since_ns >= from_ns &&
+		    library->waiter[i].since_ns < *since_ns)
+			*since_ns = library->waiter[i].since_ns;
+}
+
 void copy_try_again(struct library_copy *library, int fd)
 {
 	if (library->error == -ESTALE && !library->busy && !library->probes &&

@@ -111,6 +111,8 @@ void copy_try_again(struct library_copy *library, int fd);
 
 /* A process maps it, and waits for its probes. */
 void copy_wait(struct library_copy *library, uint32_t pid, uint64_t now_ns);
+/* Lowers `since_ns` to when the first one, but not before `from_ns`, waits who is not said to. */
+void copy_unsaid(const struct library_copy *library, uint64_t from_ns, uint64_t *since_ns);
 void copy_wait_no_longer(struct library_copy *library, uint32_t pid);
 /* Those have them now, or cannot have them. */
 void copy_tell_gaps(struct library_copy *library);

@@ -242,6 +242,15 @@ bool libraries_sees(const struct libraries *libraries, uint64_t device, uint64_t
 	return sees;
 }
 
+uint64_t libraries_unsaid_ns(const struct libraries *libraries, uint64_t from_ns)
+{
+	uint64_t since_ns = UINT64_MAX;
+
+	for (uint32_t i = 0; i < libraries->count; i++)
+		copy_unsaid(libraries->library[i], from_ns, &since_ns);
+	return since_ns;
+}
+
 static bool library_is_of(const struct library_copy *library, uint32_t pid)
 {
 	return links_has(&library->links[PROBE_COLD], pid);

@@ -86,6 +86,10 @@ void libraries_unmapped(struct libraries *libraries, uint64_t device, uint64_t i
 bool libraries_sees(const struct libraries *libraries, uint64_t device, uint64_t inode,
 		    uint64_t since_ns);
 
+/* Since when, but not before that, a process maps a library of which is not known yet if it will
+ * have probes; UINT64_MAX: none does. */
+uint64_t libraries_unsaid_ns(const struct libraries *libraries, uint64_t from_ns);
+
 void libraries_process_gone(struct libraries *libraries, uint32_t pid);
 /* The same, while the model still has the process: what was missed of it is reported first. */
 void libraries_process_exits(struct libraries *libraries, uint32_t pid, uint64_t start_ns);

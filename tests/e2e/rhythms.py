@@ -91,11 +91,12 @@ class Rhythms:
             true = sum(count for _, _, count in slices)
             row = told.get(name, {"calls": 0, "plus_minus": None})
             bound = row["plus_minus"] or 0
-            hides = [(start, end) for start, end, reason in losses if HIDES[reason] in HIDDEN[name in MAKES_MEMORY]]
-            covered = sum(count for first, last, count in slices if any(first <= end and last >= start for start, end in hides))
+            hides = [loss for loss in losses if HIDES[loss[2]] in HIDDEN[name in MAKES_MEMORY]]
+            covered = within(hides, slices)
+            unestimated = within([loss for loss in hides if loss[2] != "windows"], slices)
             first = min((slice[0] for slices in calls.values() for slice in slices), default=0)
             spans = ", ".join(f"{reason} {(start - first) / 1e6:.2f} to {(end - first) / 1e6:.2f} ms" for start, end, reason in losses)
-            yield how_told(true, row["calls"], bound, covered), (
+            yield how_told(true, row["calls"], bound, covered, unestimated), (
                 f"process {pid} ({what}), {name}: {true} calls, told {row['calls']} ± {row['plus_minus']}; "
                 f"{covered} at times of a loss; losses: {spans or 'none'}")
 
@@ -110,13 +111,19 @@ class Rhythms:
         return lines
 
 
-def how_told(true, told, bound, covered):
+def within(losses, slices):
+    """The calls that may have been made at the time of one."""
+    return sum(count for first, last, count in slices if any(first <= end and last >= start for start, end, _ in losses))
+
+
+def how_told(true, told, bound, covered, unestimated):
+    """`covered`: the calls at the times of losses; `unestimated`: of such as no estimate is made for."""
     if told == true:
         return "true"
     if abs(told - true) <= bound:
         return "within bounds"
     if told + bound < true and told + bound + covered < true:
         return "silent"
-    if bound:
+    if bound and not told < true <= told + bound + unestimated:
         return "beyond bounds"
     return "said to be short" if told < true else "silent"

@@ -71,7 +71,6 @@ def main():
     where = driver() if "tests/fake" in driver() else gpu.machine()
     print(f"{where}; {done} programs, functions of processes: " + ", ".join(f"{count} {how}" for how, count in sums.items()))
     check("none is silent", sums["silent"] == 0)
-    check("nine of ten estimates are within their bounds", sums["beyond bounds"] <= 0.12 * (sums["beyond bounds"] + sums["within bounds"]))
 
 
 if __name__ == "__main__":
