@@ -46,7 +46,8 @@ bool copy_is_other(const struct library_copy *library)
 
 bool copy_is_put_off(const struct library_copy *library)
 {
-	return (library->error == -EBUSY || library->error == -ETXTBSY) && !library->probes;
+	return !library->busy && !library->probes &&
+	       (library->error == -EBUSY || library->error == -ETXTBSY);
 }
 
 void copy_in_way(const struct library_copy *library, char ret[COPY_WHO])

@@ -80,8 +80,7 @@ static uint64_t libraries_wait_ns(const struct libraries *libraries, uint64_t no
 	uint64_t wait_ns = UINT64_MAX, ns;
 
 	for (uint32_t i = 0; i < libraries->count; i++) {
-		if (!libraries->library[i]->busy && copy_is_put_off(libraries->library[i]) &&
-		    wait_ns > COPY_RETRY_NS)
+		if (copy_is_put_off(libraries->library[i]) && wait_ns > COPY_RETRY_NS)
 			wait_ns = COPY_RETRY_NS;
 		ns = copy_look_wait_ns(libraries->library[i]);
 		wait_ns = ns < wait_ns ? ns : wait_ns;
@@ -102,7 +101,7 @@ static void on_tick(uv_timer_t *timer)
 	for (uint32_t i = 0; i < libraries->count; i++) {
 		struct library_copy *library = libraries->library[i];
 
-		if (!library->busy && copy_is_put_off(library) && now_ns >= library->retry_ns)
+		if (copy_is_put_off(library) && now_ns >= library->retry_ns)
 			copy_attach(library);
 		copy_look(library, now_ns);
 		for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
