@@ -125,7 +125,7 @@ struct daemon {
 
 	struct ledger ledger;
 	uint64_t ledger_ns; /* when all that is open was told */
-	bool telling_all;   /* it is being told, and all that was called before has been read */
+	bool telling_all;   /* the ledger is being reported, and all calls until now are read */
 	/* For processes that the model does not know yet; the oldest is overwritten. */
 	struct gaps gaps;
 

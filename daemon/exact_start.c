@@ -45,7 +45,7 @@ static bool is_watched(void *data, uint32_t pid)
 {
 	const struct daemon *daemon = data;
 
-	/* Whoever is left out is told as that. */
+	/* A process that is left out has a loss of its own. */
 	return libraries_is_watched(daemon->libraries, pid) ||
 	       flood_is_out(daemon->flood, pid, PROBE_HOT);
 }
@@ -54,7 +54,7 @@ static void on_unseen(void *data, uint32_t pid, bool open, uint64_t time_ns)
 {
 	struct daemon *daemon = data;
 
-	/* One that has ended was told so then. */
+	/* The end of a process has closed its entries. */
 	if (open && core_process_by_pid(daemon->core, pid))
 		ledger_open(&daemon->ledger, pid, LOSS_GAP, LEDGER_EXACT, time_ns);
 	else if (!open)

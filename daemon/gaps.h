@@ -11,7 +11,7 @@ struct gap {
 	uint32_t pid;	/* 0: none */
 	uint8_t reason; /* enum loss_reason */
 	uint8_t count;	/* 0: it has got longer */
-	bool doubt;	/* it matters only if the process has used the driver by its end */
+	bool doubt;	/* counts only if the process had used the driver by then */
 	uint64_t start_ns, end_ns;
 };
 

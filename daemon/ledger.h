@@ -20,8 +20,8 @@ enum ledger_by {
 	LEDGER_COPY,  /* the same, of all that map it */
 	LEDGER_PRICE,
 	LEDGER_FLOOD,
-	LEDGER_REFUSED, /* it gets no probes for what it maps */
-	LEDGER_EXACT,	/* who waited at its start in vain */
+	LEDGER_REFUSED, /* what it maps cannot have probes */
+	LEDGER_EXACT,	/* was held at its start, and probes came too late */
 	LEDGER_BYS
 };
 

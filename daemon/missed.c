@@ -237,17 +237,16 @@ static uint64_t untold_since(const struct daemon *daemon, uint64_t lately_ns)
 
 void daemon_note_told(struct daemon *daemon, uint64_t now)
 {
-	uint64_t reached_ns, unheard_ns, told_ns, untold_ns;
+	uint64_t told_ns, unheard_ns;
 
 	maps_catch_up(daemon->maps);
-	reached_ns = daemon_reach(daemon, now);
+	told_ns = daemon_reach(daemon, now);
 	/* Of who has not been looked into for longer than that, the end tells it. */
 	unheard_ns = maps_unheard_ns(daemon->maps);
-	if (unheard_ns < now - (uint64_t)TELL_NS)
-		unheard_ns = now;
-	told_ns = reached_ns < unheard_ns ? reached_ns : unheard_ns;
-	untold_ns = untold_since(daemon, now - (uint64_t)TELL_NS);
-	daemon->told_ns = told_ns < untold_ns ? told_ns : untold_ns;
+	if (unheard_ns >= now - (uint64_t)TELL_NS)
+		lower(&told_ns, unheard_ns);
+	lower(&told_ns, untold_since(daemon, now - (uint64_t)TELL_NS));
+	daemon->told_ns = told_ns;
 }
 
 void daemon_end_missed(struct daemon *daemon, uint32_t pid, uint64_t end_ns)

@@ -109,7 +109,7 @@ static int said(const struct link *link, int r)
 	return -ENOTCONN;
 }
 
-/* Of an answer. */
+/* Words the remarks of an answer for whoever reads it. */
 static int put_words(const struct link *link, Tracesmith__V1__Reply *reply)
 {
 	enum wording_place place = (link->file ? WORDING_RECORDING : WORDING_DAEMON) |

@@ -150,12 +150,11 @@ static void copy_tell_keeper(struct library_copy *library)
 	    !log_allowed_user(&limit, library->user, 0))
 		return;
 	library->keeper_told = library->keeper;
-	log_warning("Process %u keeps the lock of its memory while probes are put on '%s' or taken "
-		    "off: no "
-		    "process of this host may be able to fork until it lets go. End it, and who "
-		    "serves its "
-		    "file systems",
-		    library->keeper, library->path);
+	log_warning(
+		"Process %u keeps the lock of its memory while probes are put on '%s' or taken "
+		"off: no process of this host may be able to fork until it lets go. End it, and "
+		"who serves its file systems",
+		library->keeper, library->path);
 }
 
 static bool copy_is_stuck(const struct library_copy *library, uint64_t now_ns)
