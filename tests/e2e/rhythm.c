@@ -1,12 +1,15 @@
-/* rhythm.c LIBRARY SEED MILLISECONDS [fork|exec|storm]: a program of a random rhythm. It says in
- * the end what it called and when, a line of JSON for each process, and for each program that it
+/* rhythm.c LIBRARY SEED MILLISECONDS [fork|exec|storm|KIND]: a program of a random rhythm. It says
+ * in the end what it called and when, a line of JSON for each process, and for each program that it
  * ran:
  *   {"pid": PID, "calls": {FUNCTION: [[FIRST_NS, LAST_NS, COUNT], ...], ...}}
- * with times of CLOCK_MONOTONIC. fork, exec: in the middle, and both go on; storm: without a pause.
- * With RHYTHM_WORK set the calls do something on a real GPU; else they are made, and fail.
+ * with times of CLOCK_MONOTONIC. fork, exec: in the middle, and both go on; storm: without a pause;
+ * KIND: of one kind of rhythm, as in tests/unit/test_query_rhythms.c. With RHYTHM_WORK set the
+ * calls do something on a real GPU; else they are made, and fail.
  */
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +26,7 @@
 #define STORM_CALLS 10000
 
 enum phase { EVEN, RAMP, BURSTS, PAUSE, WAITS, PHASES };
-enum function { LAUNCH, COPY, ALLOCATE, WAIT, FUNCTIONS };
+enum function { LAUNCH, COPY, ALLOCATE, WAIT, WAIT_EVENT, COPY_ASYNC, FUNCTIONS };
 #define ARGUMENTS 11
 #define BYTES	  4096 /* of memory */
 
@@ -31,10 +34,9 @@ static const char ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"
 			  ".visible .entry empty()\n{\n\tret;\n}\n";
 
 static const char *const names[FUNCTIONS] = {
-	[LAUNCH] = "cuLaunchKernel",
-	[COPY] = "cuMemcpyHtoD_v2",
-	[ALLOCATE] = "cuMemAlloc_v2",
-	[WAIT] = "cuCtxSynchronize",
+	[LAUNCH] = "cuLaunchKernel",	     [COPY] = "cuMemcpyHtoD_v2",
+	[ALLOCATE] = "cuMemAlloc_v2",	     [WAIT] = "cuCtxSynchronize",
+	[WAIT_EVENT] = "cuEventSynchronize", [COPY_ASYNC] = "cuMemcpyHtoDAsync_v2",
 };
 
 struct slice {
@@ -148,6 +150,149 @@ static void play(uint64_t end_ns)
 	}
 }
 
+static double between(double least, double most)
+{
+	return least + (most - least) * random_below(1 << 20) / (1 << 20);
+}
+
+/* As many each time as it is larger. */
+static double spread(double least, double most)
+{
+	return least * exp(log(most / least) * between(0, 1));
+}
+
+/* Of one kind: `level` is how much it calls, the others hold for a phase. */
+static struct {
+	double level, rate, wait_ms;
+	bool other;
+	uint64_t until_ns;
+} kind;
+
+static bool is_next(double least_ms, double most_ms)
+{
+	uint64_t now_ns = now();
+
+	if (now_ns < kind.until_ns)
+		return false;
+	kind.until_ns = now_ns + (uint64_t)(between(least_ms, most_ms) * NS_PER_MS);
+	kind.other = !kind.other;
+	return true;
+}
+
+static double steady(void)
+{
+	return kind.level;
+}
+
+static double phases(void)
+{
+	if (is_next(50, 1500))
+		kind.rate = random_below(5) ? between(1, 2 * kind.level) : 0;
+	return kind.rate;
+}
+
+static double ramps(void)
+{
+	kind.rate += kind.level / 500;
+	if (kind.rate > 2 * kind.level)
+		kind.rate = 0;
+	return kind.rate;
+}
+
+static double bursts(void)
+{
+	return random_below(20) ? 0 : 20 * kind.level;
+}
+
+static double pauses(void)
+{
+	kind.wait_ms = 1;
+	if (is_next(200, 1000) && kind.other)
+		kind.wait_ms = between(300, 2000);
+	return kind.level;
+}
+
+static double steps(void)
+{
+	if (is_next(200, 2000))
+		kind.wait_ms = spread(2, 60);
+	return 10 * kind.level;
+}
+
+static double events(void)
+{
+	if (is_next(200, 2000))
+		kind.wait_ms = spread(0.3, 3);
+	return between(0, 2 * kind.level);
+}
+
+static double alternating(void)
+{
+	is_next(100, 400);
+	kind.wait_ms = kind.other ? 1 : 0.2;
+	return kind.other ? kind.level : kind.level / 5;
+}
+
+static double walk(void)
+{
+	kind.rate = fmin(fmax(kind.rate + between(-3, 3), 0), 3 * kind.level);
+	return kind.rate;
+}
+
+static const struct {
+	const char *name;
+	double (*calls)(void);
+	enum function hot, cold;
+	bool two; /* threads, of which the other one launches in phases and never waits */
+} kinds[] = {
+	{ "steady", steady, LAUNCH, WAIT, false },
+	{ "phases", phases, LAUNCH, WAIT, false },
+	{ "ramps", ramps, LAUNCH, WAIT, false },
+	{ "bursts", bursts, LAUNCH, WAIT, false },
+	{ "pauses", pauses, LAUNCH, WAIT, false },
+	{ "steps", steps, LAUNCH, WAIT, false },
+	{ "events", events, LAUNCH, WAIT_EVENT, false },
+	{ "alternating", alternating, LAUNCH, WAIT, false },
+	{ "walk", walk, LAUNCH, WAIT, false },
+	{ "threads", steady, COPY_ASYNC, WAIT, true },
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+static void *launch_in_phases(void *data)
+{
+	const uint64_t *end_ns = data;
+	unsigned int seed = (unsigned int)*end_ns;
+	uint64_t until_ns = 0;
+	uint32_t rate = 0;
+
+	for (; now() < *end_ns; usleep(1000)) {
+		if (now() >= until_ns) {
+			rate = (uint32_t)rand_r(&seed) % (uint32_t)(2 * kind.level);
+			until_ns = now() + (50 + (uint32_t)rand_r(&seed) % 1450) * NS_PER_MS;
+		}
+		call(LAUNCH, rate);
+	}
+	return NULL;
+}
+
+static void play_kind(size_t which, uint64_t end_ns)
+{
+	pthread_t thread;
+
+	kind.level = spread(8, 60);
+	kind.rate = between(0, 2 * kind.level);
+	kind.wait_ms = 1;
+	if (kinds[which].two)
+		pthread_create(&thread, NULL, launch_in_phases, &end_ns);
+	while (now() < end_ns) {
+		call(kinds[which].hot, (uint32_t)kinds[which].calls());
+		call(kinds[which].cold, 1);
+		usleep((useconds_t)(kind.wait_ms * between(800, 1200)));
+	}
+	if (kinds[which].two)
+		pthread_join(thread, NULL);
+}
+
 static void say(void)
 {
 	printf("{\"pid\": %d, \"calls\": {", getpid());
@@ -192,9 +337,10 @@ int main(int argc, char **argv)
 	void *driver = argc >= 4 ? dlopen(argv[1], RTLD_NOW) : NULL;
 	const char *how = argc > 4 ? argv[4] : "";
 	uint64_t length_ns, end_ns;
+	size_t which = 0;
 
 	if (!driver) {
-		fputs("Usage: rhythm LIBRARY SEED MILLISECONDS [fork|exec|storm]\n", stderr);
+		fputs("Usage: rhythm LIBRARY SEED MILLISECONDS [fork|exec|storm|KIND]\n", stderr);
 		return 1;
 	}
 	for (int i = 0; i < FUNCTIONS; i++)
@@ -207,6 +353,13 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	end_ns = now() + length_ns;
+	while (which < KINDS && strcmp(kinds[which].name, how))
+		which++;
+	if (which < KINDS) {
+		play_kind(which, end_ns);
+		say();
+		return 0;
+	}
 	while (!strcmp(how, "storm") && now() < end_ns)
 		call(LAUNCH, STORM_CALLS);
 	play(end_ns);
