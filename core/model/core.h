@@ -178,9 +178,7 @@ struct core_watch {
 	uint64_t missed;    /* those outside, estimated */
 	uint64_t missed_by; /* how far that may be off for the price alone */
 	uint64_t whole;	    /* EXACT: hot calls outside of windows that were watched as well */
-	/* For the error of it where seconds are condensed, sums over the windows: of squares and of
-	 * the product of `missed` and of the milliseconds that were not watched. */
-	uint64_t missed_missed, missed_ms, ms_ms;
+	uint64_t error2;    /* the square of how far by chance, as one standard deviation */
 };
 
 /* What watching costs a process: more time that it needs, in parts per million. Numbers are

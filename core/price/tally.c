@@ -66,5 +66,6 @@ void tally_cycle(struct tally *tally, struct watch_cycle *cycle)
 	cycle->watched_ns = watched_ns;
 	cycle->missed = (uint64_t)((double)cycle->missed * part);
 	cycle->missed_by = (uint64_t)((double)cycle->missed_by * part);
+	cycle->error2 = (uint64_t)((double)cycle->error2 * part * part);
 	cycle->hits = tally_take(tally, cycle->end_ns);
 }

@@ -12,19 +12,17 @@
 #define TURN_CALLS  16
 #define PACE_CALLS  8
 
-/* What a long gap misses is told meanwhile, by the window before it. */
-#define TELL_NS	     (10 * NS_PER_S)
-#define FIRST_SHARE  0.05	     /* of the time at least, until there is a price, */
-#define TURNS_SHARE  0.5	     /* and if one turn follows the other */
-#define REPAY_MAX_NS (60 * NS_PER_S) /* for more than the budget has */
-#define CONFIDENCE   0.9
-/* An estimate may be short by its half; a price changes with the rate of calls, and with time. */
-#define NEAR	      0.5
-#define WORTH	      0.1 /* of a budget, to save by windows */
+/* What a long gap misses is told meanwhile, by the windows before it. */
+#define TELL_NS	      (10 * NS_PER_S)
+#define FIRST_SHARE   0.05	      /* of the time at least, until there is a price, */
+#define TURNS_SHARE   0.5	      /* and if one turn follows the other */
+#define REPAY_MAX_NS  (60 * NS_PER_S) /* for more than the budget has */
+#define CONFIDENCE    0.9
 #define RATE_CHANGE   1.25
 #define CHEAP_KEPT_NS (1800 * NS_PER_S)
 #define KNOWN_NS      (300 * NS_PER_S)
-#define KEPT	      0.9 /* of the past, from one cycle to the next */
+#define KEPT	      0.9  /* of the past, from one cycle to the next */
+#define ERROR2_MAX    1e15 /* so that sums of them fit in 64 bits */
 
 void watch_init(struct watch *watch, const struct watch_config *config, uint64_t seed)
 {
@@ -84,7 +82,7 @@ static void watch_enter(struct watch *watch, enum watch_phase phase)
 
 	watch->phase = phase;
 	watch->since_ns = 0;
-	watch->hits = 0;
+	watch->hits = watch->colds = 0;
 	pace = watch_pace(watch);
 	if (pace)
 		*pace = (struct pace){ 0 };
@@ -114,6 +112,10 @@ void watch_cold(struct watch *watch, uint64_t time_ns)
 {
 	struct pace *pace = watch_pace(watch);
 
+	if (watch_is_open(watch) && watch->since_ns)
+		watch->colds++;
+	else
+		watch->missed_colds++;
 	if (pace && watch->since_ns && time_ns >= watch->since_ns)
 		pace_add(pace, time_ns);
 	else if (!watch->since_ns)
@@ -133,70 +135,100 @@ static void watch_add_pair(struct watch *watch, double ratio)
 	watch->middle.high = expm1(interval.high);
 }
 
-static void watch_saw(struct watch *watch, uint64_t from_ns, uint64_t passed_ns, uint64_t hits)
+/* Less what its hits took: unwatched, it would have been that long. */
+static struct sight watch_sight(const struct watch *watch, uint64_t passed_ns)
 {
-	watch->opened_ns = from_ns;
-	watch->seen_ns = passed_ns;
-	watch->seen_hits = hits;
+	double hits = (double)watch->hits, ns = (double)passed_ns;
+
+	return (struct sight){
+		.hits = hits,
+		.colds = (double)watch->colds,
+		.ns = fmax(ns - hits * watch_hit_price_ns(watch), ns / 10),
+	};
+}
+
+/* Up to then, guessed. */
+static void watch_note_cycle(struct watch *watch, uint64_t end_ns, const struct guess *guess)
+{
+	double missed = guess->hits + watch->missed_part;
+
+	watch->cycle = (struct watch_cycle){
+		.start_ns = watch->last_ns,
+		.end_ns = end_ns,
+		.opened_ns = watch->opened_ns,
+		.missed = (uint64_t)missed,
+		.missed_by = (uint64_t)(guess->hits * guess->by_time * watch_unsure(watch)),
+		.error2 = (uint64_t)fmin(guess->error2, ERROR2_MAX),
+	};
+	watch->missed_part = missed - (double)watch->cycle.missed;
+	watch->last_ns = end_ns;
+}
+
+static struct sight watch_passed(const struct watch *watch, uint64_t now_ns)
+{
+	return (struct sight){ .ns = (double)(now_ns - watch->last_ns),
+			       .colds = (double)watch->missed_colds };
+}
+
+/* So far without a window. */
+static void watch_note_gap(struct watch *watch, uint64_t now_ns)
+{
+	struct sight passed = watch_passed(watch, now_ns);
+	struct guess guess;
+
+	if (!watch->opened_ns || now_ns <= watch->last_ns)
+		return;
+	guess = between_pass(&watch->between, &passed);
+	watch->missed_colds = 0;
+	watch_note_cycle(watch, now_ns, &guess);
+}
+
+/* A window is wanted: the last one stands for the first half of what is between them. */
+static void watch_halve_gap(struct watch *watch, uint64_t now_ns)
+{
+	struct sight passed = watch_passed(watch, now_ns);
+	struct guess guess = between_halve(&watch->between, &passed);
+
+	watch->missed_colds -= (uint64_t)passed.colds;
+	if (passed.ns >= 1)
+		watch_note_cycle(watch, watch->last_ns + (uint64_t)passed.ns, &guess);
 }
 
 static void watch_end_window(struct watch *watch, uint64_t now_ns)
 {
+	struct sight passed = watch_passed(watch, watch->since_ns), window;
+	struct guess guess;
+
+	watch->opened_ns = watch->since_ns;
 	watch->window_ns = now_ns - watch->since_ns;
 	watch->window_hits = watch->hits;
-	watch_saw(watch, watch->since_ns, watch->window_ns, watch->hits);
 	watch->windows_ns += (double)watch->window_ns;
 	watch->windows_hits += (double)watch->hits;
-}
-
-/* `window`: it has one; without, what was seen last stands for it, too. */
-static void watch_note_cycle(struct watch *watch, uint64_t now_ns, bool window)
-{
-	double hits = (double)watch->seen_hits, seen_ns = (double)watch->seen_ns;
-	double free_ns = fmax(seen_ns - hits * watch_hit_price_ns(watch), seen_ns / 10);
-	struct watch_cycle *cycle = &watch->cycle;
-	double missed_ns, missed;
-
-	if (!watch->seen_ns || now_ns <= watch->last_ns)
-		return;
-	*cycle = (struct watch_cycle){
-		.start_ns = watch->last_ns,
-		.end_ns = now_ns,
-		.opened_ns = watch->opened_ns,
-		.watched_ns = window ? watch->window_ns : 0,
-		.hits = window ? watch->window_hits : 0,
-		.window = window,
-	};
-	missed_ns = (double)(now_ns - watch->last_ns - cycle->watched_ns);
-	if (window)
-		missed_ns -= fmin(watch_switch_ns(watch), missed_ns);
-	missed = hits / free_ns * missed_ns + watch->missed_part;
-	cycle->missed = (uint64_t)missed;
-	watch->missed_part = missed - (double)cycle->missed;
-	cycle->missed_by = (uint64_t)((double)cycle->missed * watch_unsure(watch));
-	watch->last_ns = now_ns;
+	window = watch_sight(watch, watch->window_ns);
+	passed.ns -= fmin(watch_switch_ns(watch), passed.ns);
+	guess = between_end(&watch->between, &passed, &window);
+	watch->missed_colds = 0;
+	watch_note_cycle(watch, now_ns, &guess);
+	watch->cycle.window = true;
+	watch->cycle.watched_ns = watch->window_ns;
+	watch->cycle.hits = watch->window_hits;
 }
 
 void watch_end(struct watch *watch, uint64_t now_ns)
 {
-	bool window = watch->phase == WATCH_WINDOW && watch->since_ns;
-
 	if (watch->phase == WATCH_WHOLE && watch->since_ns)
 		return;
-	if (window)
+	if (watch->phase == WATCH_WINDOW && watch->since_ns && now_ns > watch->since_ns)
 		watch_end_window(watch, now_ns);
-	watch_note_cycle(watch, now_ns, window || (watch->phase == WATCH_AFTER && !watch->told));
-	watch->told = false;
+	else
+		watch_note_gap(watch, now_ns);
 }
 
 void watch_tell(struct watch *watch, uint64_t now_ns)
 {
-	bool after = watch->phase == WATCH_AFTER;
-
 	if (watch_is_open(watch) || !watch->since_ns || watch->opened)
 		return;
-	watch_note_cycle(watch, now_ns, after && !watch->told);
-	watch->told = after;
+	watch_note_gap(watch, now_ns);
 }
 
 bool watch_take_cycle(struct watch *watch, struct watch_cycle *ret)
@@ -213,16 +245,6 @@ static void watch_plan_gap(struct watch *watch)
 	double gap_ns = open_ns / watch->share - open_ns - (double)watch->off_ns;
 
 	watch->length_ns = gap_ns > 0 ? (uint64_t)(gap_ns * 2 * watch_random(watch)) : 0;
-}
-
-/* On a noisy host that takes more turns. */
-static bool watch_is_cheap(const struct watch *watch)
-{
-	if (!(watch->config.budget > 0))
-		return true;
-	if (watch->pairs >= WATCH_PAIRS_MIN)
-		return watch->middle.high <= watch_budget(watch);
-	return watch_estimate(watch) <= watch_budget(watch);
 }
 
 static void watch_cheap(struct watch *watch, uint64_t now_ns)
@@ -308,8 +330,6 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 		watch->paceless++;
 	}
 	watch->switch_ns = watch->switch_calls = 0;
-	watch_note_cycle(watch, now_ns, !watch->told);
-	watch->told = false;
 	watch->on_ns *= KEPT;
 	watch->all_ns *= KEPT;
 	watch->windows_ns *= KEPT;
@@ -327,17 +347,9 @@ static void watch_end_cycle(struct watch *watch, uint64_t now_ns)
 	watch->open_ns = 0;
 }
 
-/* How many of this second are too many, whatever comes in the rest of it: of a process of which
- * nothing is known yet. */
 static void watch_set_due(struct watch *watch)
 {
-	double hit = (double)watch->config.hit_ns / NS_PER_S / watch->had;
-	double most = fmax(NEAR * watch->config.budget - watch_cold_share(watch),
-			   WORTH * watch->config.budget);
-
-	watch->due_hits = 0;
-	if (watch->config.budget > 0 && hit > 0 && watch->cheap_ns <= watch->ticked_ns)
-		watch->due_hits = (uint64_t)(most / hit) + 1;
+	watch->due_hits = watch->cheap_ns <= watch->ticked_ns ? watch_too_many(watch) : 0;
 }
 
 /* A change holds now, not at the end of a long gap. */
@@ -358,6 +370,13 @@ void watch_configure(struct watch *watch, const struct watch_config *config)
 	}
 }
 
+/* It was watched whole up to now. */
+static void watch_begin_gap(struct watch *watch, uint64_t now_ns)
+{
+	watch->last_ns = now_ns;
+	watch->missed_colds = 0;
+}
+
 /* `open_ns`: the time before that belongs to its first cycle. */
 static void watch_measure_from(struct watch *watch, uint32_t pairs, uint64_t open_ns)
 {
@@ -374,7 +393,7 @@ static void watch_measure_from(struct watch *watch, uint32_t pairs, uint64_t ope
 	watch->lost_ns = (double)watch->config.switch_ns;
 	watch->lost_cycles = 1;
 	watch->switch_ns = watch->switch_calls = 0;
-	watch->last_ns = watch->ticked_ns;
+	watch_begin_gap(watch, watch->ticked_ns);
 	if (!watch->parted_ns)
 		watch->parted_ns = watch->ticked_ns;
 	watch->share = 0.5;
@@ -393,7 +412,8 @@ static bool watch_is_known(const struct watch *watch, uint64_t now_ns)
 static void watch_resume(struct watch *watch, uint64_t now_ns)
 {
 	watch->on_ns = watch->all_ns = 0;
-	watch->last_ns = watch->parted_ns = now_ns;
+	watch->parted_ns = now_ns;
+	watch_begin_gap(watch, now_ns);
 	watch->after = watch_random(watch) < 0.5;
 	watch_enter(watch, WATCH_GAP);
 	watch_judge(watch, now_ns);
@@ -406,16 +426,6 @@ void watch_measure(struct watch *watch)
 	watch_measure_from(watch, WATCH_MEASURE_PAIRS, 0);
 }
 
-/* Watched whole, that many hits a second cost too much. */
-static bool watch_is_dear(const struct watch *watch, double rate)
-{
-	double hits = rate * (double)watch->config.hit_ns / NS_PER_S / watch->had;
-	double budget = watch->config.budget;
-
-	return budget > 0 && hits > WORTH * budget &&
-	       hits + watch_cold_share(watch) > NEAR * budget;
-}
-
 static bool watch_is_due(const struct watch *watch)
 {
 	return watch->foretold || (watch->due_hits && watch->hits >= watch->due_hits);
@@ -425,18 +435,22 @@ static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
 {
 	uint64_t passed_ns = now_ns - watch->since_ns;
 	uint64_t enough_ns = watch_is_due(watch) ? (uint64_t)WATCH_TURN_MIN_NS : (uint64_t)NS_PER_S;
+	struct sight seen;
 
 	if (passed_ns < enough_ns && !watch->foretold)
 		return;
 	if (watch->foretold) {
-		watch_saw(watch, now_ns, NS_PER_S, (uint64_t)watch->rate);
+		between_see(&watch->between,
+			    &(struct sight){ .hits = watch->rate, .ns = NS_PER_S });
 	} else {
 		watch->rate = (double)watch->hits * NS_PER_S / (double)passed_ns;
-		watch_saw(watch, watch->since_ns, passed_ns, watch->hits);
+		seen = watch_sight(watch, passed_ns);
+		between_see(&watch->between, &seen);
 	}
+	watch->opened_ns = watch->foretold ? now_ns : watch->since_ns;
 	watch->foretold = false;
 	watch->since_ns = now_ns;
-	watch->hits = 0;
+	watch->hits = watch->colds = 0;
 	watch->on_ns = watch->all_ns = 0;
 	watch_set_due(watch);
 	if (watch->cheap_ns > now_ns && watch->rate < RATE_CHANGE * watch->cheap_rate)
@@ -458,11 +472,12 @@ static bool turn_is_over(const struct watch *watch, const struct pace *pace, uin
 	       watch_is_paceless(watch);
 }
 
-static void watch_open_window(struct watch *watch)
+static void watch_open_window(struct watch *watch, uint64_t now_ns)
 {
 	double off_ns = (double)(watch->off_ns ? watch->off_ns : watch_turn_ns(watch));
 	double long_ns = off_ns * watch->share / (1 - watch->share);
 
+	watch_halve_gap(watch, now_ns);
 	watch_enter(watch, WATCH_WINDOW);
 	watch->length_ns =
 		watch->share > 0.5 ? (uint64_t)(long_ns * (0.5 + watch_random(watch))) : 0;
@@ -488,11 +503,11 @@ static void watch_tick_closed(struct watch *watch, uint64_t now_ns)
 
 	if (watch->phase == WATCH_GAP) {
 		if (now_ns - watch->last_ns >= (uint64_t)TELL_NS)
-			watch_note_cycle(watch, now_ns, false);
+			watch_note_gap(watch, now_ns);
 		if (passed_ns < watch->length_ns || watch->config.closed)
 			return;
 		if (watch->after)
-			watch_open_window(watch);
+			watch_open_window(watch, now_ns);
 		else
 			watch_enter(watch, WATCH_BEFORE);
 		return;
@@ -501,7 +516,7 @@ static void watch_tick_closed(struct watch *watch, uint64_t now_ns)
 		return;
 	watch->off_ns = passed_ns;
 	if (watch->phase == WATCH_BEFORE)
-		watch_open_window(watch);
+		watch_open_window(watch, now_ns);
 	else
 		watch_end_cycle(watch, now_ns);
 }
@@ -537,11 +552,11 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
 		return watch_is_open(watch);
 	if (!watch->since_ns) {
 		watch->since_ns = now_ns;
-		watch->hits = 0;
+		watch->hits = watch->colds = 0;
 		watch_set_due(watch);
 		/* From the end of the last cycle to now nothing was watched. */
 		if (watch->phase == WATCH_WHOLE && watch->last_ns)
-			watch_note_cycle(watch, now_ns, false);
+			watch_note_gap(watch, now_ns);
 		if (watch->phase == WATCH_WHOLE)
 			watch->parted_ns = 0;
 		return open;

@@ -7,6 +7,10 @@
 
 #define PAIRS_SOME   3 /* to doubt an estimate that says less */
 #define PACELESS_MAX 3
+/* An estimate may be short by its half. */
+#define NEAR	 0.5
+#define WORTH	 0.1 /* of a budget, to save by windows */
+#define HIT_MOST 2   /* times what one takes on this host */
 /* A window comes at least this often. */
 #define CYCLE_MAX_NS	(120 * NS_PER_S)
 #define CYCLE_MAX_TURNS 120
@@ -63,18 +67,33 @@ static double hit_price_ns(const struct watch *watch, double ratio)
 	return ratio / (1 + ratio) * watch->windows_ns / watch->windows_hits;
 }
 
+/* What a hit of a probe takes is known on this host: an interval of few pairs, or of a program that
+ * changes, says things that none does. What CUPTI takes of a program is only seen in it. */
+static struct interval hit_interval(const struct watch *watch)
+{
+	const struct interval *middle = &watch->middle;
+	double estimate = (double)watch->config.hit_ns / watch->had;
+	double most = watch->config.switch_ns ? INFINITY : HIT_MOST * estimate;
+
+	if (!watch->config.switch_ns && !watch_is_measured(watch))
+		return (struct interval){ .ratio = estimate, .high = most };
+	return (struct interval){ .ratio = fmin(hit_price_ns(watch, middle->ratio), most),
+				  .low = fmin(hit_price_ns(watch, middle->low), most),
+				  .high = fmin(hit_price_ns(watch, middle->high), most) };
+}
+
 double watch_hit_price_ns(const struct watch *watch)
 {
-	return hit_price_ns(watch, watch->middle.ratio);
+	return hit_interval(watch).ratio;
 }
 
 double watch_unsure(const struct watch *watch)
 {
-	const struct interval *middle = &watch->middle;
+	struct interval hit = hit_interval(watch);
 
-	if (!(watch->windows_hits > 0))
+	if (!(watch->windows_ns > 0))
 		return 0;
-	return (middle->high - middle->low) / 2 / (1 + fmax(middle->ratio, 0));
+	return (hit.high - hit.low) / 2 * watch->windows_hits / watch->windows_ns;
 }
 
 /* What is always paid. A few hot calls tell little of what a cold one costs: the estimate holds
@@ -115,6 +134,34 @@ double watch_cold_share(const struct watch *watch)
 double watch_budget(const struct watch *watch)
 {
 	return fmax(watch->config.budget - watch_cold_share(watch), 0);
+}
+
+/* On a noisy host that takes more turns. */
+bool watch_is_cheap(const struct watch *watch)
+{
+	if (!(watch->config.budget > 0))
+		return true;
+	if (watch->pairs >= WATCH_PAIRS_MIN)
+		return watch->middle.high <= watch_budget(watch);
+	return watch_estimate(watch) <= watch_budget(watch);
+}
+
+bool watch_is_dear(const struct watch *watch, double rate)
+{
+	double hits = rate * (double)watch->config.hit_ns / NS_PER_S / watch->had;
+	double budget = watch->config.budget;
+
+	return budget > 0 && hits > WORTH * budget &&
+	       hits + watch_cold_share(watch) > NEAR * budget;
+}
+
+uint64_t watch_too_many(const struct watch *watch)
+{
+	double hit = (double)watch->config.hit_ns / NS_PER_S / watch->had;
+	double most = fmax(NEAR * watch->config.budget - watch_cold_share(watch),
+			   WORTH * watch->config.budget);
+
+	return watch->config.budget > 0 && hit > 0 ? (uint64_t)(most / hit) + 1 : 0;
 }
 
 /* While a price is needed that nobody waits for, short ones: the budget has more of them. */

@@ -9,6 +9,7 @@
 
 #include "core/base/interval.h"
 #include "core/base/time.h"
+#include "core/price/between.h"
 
 struct watch_config {
 	double budget;	      /* share of the speed, such as 0.01; 0: none, watch whole */
@@ -36,16 +37,15 @@ enum watch_phase {
 	WATCH_AFTER, /* not watched, and compared with the window before it */
 };
 
-/* A window with the time around it that it stands for: from the end of the one before. A watched
- * program takes longer, by what each hit costs it, so an unwatched one makes more calls. */
+/* A window with the time before it that it stands for, or time after one for which that stands. A
+ * watched program takes longer, by what each hit costs it, so an unwatched one makes more calls. */
 struct watch_cycle {
 	uint64_t start_ns, end_ns, watched_ns;
 	uint64_t opened_ns;    /* of the window, or of the last one before */
 	uint64_t hits, missed; /* hot calls seen, and made besides as far as these tell */
 	uint64_t missed_by;    /* how far `missed` may be off for the price alone */
+	uint64_t error2;       /* the square of how far by chance, as one standard deviation */
 	bool window;	       /* it has one; without, it goes on, or has ended before */
-	/* Of the cycle that it goes on from: missed, and not watched. */
-	uint64_t before_missed, before_ns;
 };
 
 struct watch {
@@ -59,14 +59,15 @@ struct watch {
 	uint64_t parted_ns; /* since then it is not watched whole, 0: it is */
 	uint64_t window_ns; /* of the last window */
 	uint64_t window_hits;
-	/* The last time that it was watched, in a window or whole: what it missed since is
-	 * estimated by that; and what of that is less than a call. */
-	uint64_t opened_ns, seen_ns, seen_hits;
+	/* Start of the last time that it was watched; what is guessed of the time since, and what
+	 * of that is less than a call. */
+	uint64_t opened_ns;
+	struct between between;
 	double missed_part;
-	bool told;			 /* the window of this cycle is */
+	uint64_t colds, missed_colds;	 /* since `since_ns`, watched; since `last_ns`, not */
 	uint64_t off_ns;		 /* of what it is compared with */
 	uint64_t open_ns;		 /* in this cycle */
-	uint64_t ticked_ns, last_ns;	 /* the end of the cycle before */
+	uint64_t ticked_ns, last_ns;	 /* up to when cycles are told */
 	double on_ns, all_ns;		 /* lately watched, and in all */
 	double windows_ns, windows_hits; /* lately in windows */
 	struct watch_cycle cycle;	 /* the last one, until it is taken */
@@ -143,6 +144,13 @@ double watch_cold_share(const struct watch *watch);
 double watch_cold_part(const struct watch *watch);
 /* What they leave of the budget. */
 double watch_budget(const struct watch *watch);
+/* Within that, as far as known. */
+bool watch_is_cheap(const struct watch *watch);
+/* Watched whole, that many hits a second cost too much. */
+bool watch_is_dear(const struct watch *watch, double rate);
+/* How many of a second are too many, whatever comes in the rest of it: of a process of which
+ * nothing is known yet. 0: none. */
+uint64_t watch_too_many(const struct watch *watch);
 
 /* By how much the process falls behind in a cycle, for the switches; which part of a window's
  * length that is. */

@@ -275,8 +275,7 @@ static const struct row_column watch_columns[] = {
 	FIELD(core_watch, windows, SUM),      FIELD(core_watch, watched_ns, SUM),
 	FIELD(core_watch, all_ns, SUM),	      FIELD(core_watch, seen, SUM),
 	FIELD(core_watch, missed, SUM),	      FIELD(core_watch, missed_by, SUM),
-	FIELD(core_watch, whole, SUM),	      FIELD(core_watch, missed_missed, SUM),
-	FIELD(core_watch, missed_ms, SUM),    FIELD(core_watch, ms_ms, SUM),
+	FIELD(core_watch, whole, SUM),	      FIELD(core_watch, error2, SUM),
 };
 
 static const struct row_column price_columns[] = {

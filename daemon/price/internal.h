@@ -27,8 +27,6 @@ struct priced {
 	 * its stack there, 0: it walks none. */
 	uint64_t inside_ns, walk_ns;
 	struct tally tally;
-	uint64_t cycle_missed,
-		cycle_ns; /* of the last window's cycle, as told: missed, and for how long */
 	struct walks walks;
 	struct callers callers;
 	struct halt halt;

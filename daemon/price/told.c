@@ -148,12 +148,6 @@ void price_take_cycle(struct price *price, struct priced *priced)
 	if (!watch_take_cycle(&priced->watch, &cycle))
 		return;
 	tally_cycle(&priced->tally, &cycle);
-	if (cycle.window)
-		priced->cycle_missed = priced->cycle_ns = 0;
-	cycle.before_missed = priced->cycle_missed;
-	cycle.before_ns = priced->cycle_ns;
-	priced->cycle_missed += cycle.missed;
-	priced->cycle_ns += cycle.end_ns - cycle.start_ns - cycle.watched_ns;
 	price->callbacks.cycle(price->data, priced->pid, priced_part(priced), &cycle);
 }
 

@@ -15,7 +15,7 @@
 #include "core/store/schema.h"
 #include "core/store/sql.h"
 
-#define VERSIONS 25
+#define VERSIONS 26
 
 /* All that SQLite knows of tables and indexes but their text. */
 static const char shape_text[] =

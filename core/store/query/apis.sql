@@ -30,7 +30,7 @@ WITH each AS (
 	FROM @CALLS_OF_WINDOWS@
 	GROUP BY process, second, rollup.kind, fn
 ), @AT_WINDOWS_OF_CALLS@, b AS MATERIALIZED (
-	SELECT process, kind, fn, hot.ms, sum(calls * more * part) AS calls
+	SELECT process, kind, fn, hot.missed, sum(calls * more * part) AS calls
 	FROM recorded
 	JOIN at USING (process, second)
 	JOIN hot USING (process, since)
@@ -40,6 +40,7 @@ WITH each AS (
 	SELECT process, kind, fn, sum(b.calls) AS missed, @MISSED_OF_CALLS_BY@ AS missed_by
 	FROM b
 	JOIN missed USING (process)
+	JOIN known USING (process)
 	GROUP BY process, kind, fn
 ), s AS (
 	SELECT each.kind, each.fn, sum(each.calls + coalesce(u.missed, 0)) AS calls,

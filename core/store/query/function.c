@@ -89,9 +89,9 @@ static void share(sqlite3_context *context, int count, sqlite3_value **value)
 }
 
 /* window_error(windows, missed, ms, missed², missed · ms, ms²), all sums over windows: how far the
- * sum of `missed` may be off at 90 %, if it is in proportion to `ms` but for chance (the variance
- * of a ratio estimate: W. G. Cochran, Sampling Techniques, 3rd edition, 6.4). Student's
- * distribution is bounded by 1.645 + 4 / n from 3 windows on. */
+ * sum of `missed` may be off at 90 %, if it is in proportion to `ms`, or to all that was missed,
+ * but for chance (the variance of a ratio estimate: W. G. Cochran, Sampling Techniques, 3rd
+ * edition, 6.4). Student's distribution is bounded by 1.645 + 4 / n from 3 windows on. */
 static void window_error(sqlite3_context *context, int count, sqlite3_value **value)
 {
 	double windows = sqlite3_value_double(value[0]);

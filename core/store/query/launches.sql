@@ -30,7 +30,7 @@ WITH s AS (
 	FROM @CALLS_OF_WINDOWS@
 	GROUP BY process, second, rollup.kind, fn, device, 6
 ), @AT_WINDOWS_OF_CALLS@, b AS MATERIALIZED (
-	SELECT process, fn, device, stack, hot.ms, sum(calls * more * part) AS calls
+	SELECT process, fn, device, stack, hot.missed, sum(calls * more * part) AS calls
 	FROM recorded
 	JOIN at USING (process, second)
 	JOIN hot USING (process, since)
@@ -41,6 +41,7 @@ WITH s AS (
 	SELECT process, fn, device, stack, sum(b.calls) AS missed, @MISSED_OF_CALLS_BY@ AS missed_by
 	FROM b
 	JOIN missed USING (process)
+	JOIN known USING (process)
 	GROUP BY process, fn, device, stack
 ), e AS (
 	SELECT s.process, s.fn, s.device, s.stack, calls + coalesce(u.missed, 0) AS calls, missed_by,

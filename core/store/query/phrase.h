@@ -148,22 +148,21 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 	" OR text IN (SELECT name FROM op WHERE kind = 'range'))"
 
 /* Where hot calls were watched in windows: by window (those that start in a second are one), how
- * much it stands for, and until when what was counted is its; and that in all. */
+ * much it stands for, and until when what was counted is its; and that in all, with how far the sum
+ * may be off by chance (90 %, and more for few windows, of which one more may change it). */
 #define WINDOWS \
 	"windows AS MATERIALIZED (" \
 		"SELECT process, second AS since," \
 		" second + sum(watched_ns) / 1000000000 + 2 AS until," \
-		" (sum(all_ns) - sum(watched_ns)) / 1e6 AS ms, sum(ms_ms) AS ms2," \
 		" CAST(sum(missed) AS REAL) AS missed, sum(missed_by) AS missed_by," \
-		" sum(missed_missed) AS missed2, sum(missed_ms) AS missed_ms," \
+		" total(error2) AS error2," \
 		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns, sum(windows) AS count" \
 		" FROM watch WHERE all_ns > 0 AND " IN_WINDOW " GROUP BY process, second" \
 	"), missed AS MATERIALIZED (" \
-		"SELECT process, sum(ms > 0) AS windows, sum(ms) AS ms, sum(ms * ms) AS ms2," \
-		" sum(missed) AS missed," \
+		"SELECT process, sum(missed) AS missed," \
 		" CAST(sum(missed_by) AS REAL) / max(sum(missed), 1) AS unsure," \
-		" window_error(sum(count), sum(missed), sum(ms), sum(missed2)," \
-		" sum(missed_ms), sum(ms2)) / max(sum(missed), 1) AS error," \
+		" (1.645 + 1.0 / max(sum(count), 1)) * root(sum(error2)) / max(sum(missed), 1)" \
+		" AS error," \
 		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns" \
 		" FROM windows GROUP BY process" \
 	")"
@@ -177,21 +176,24 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 #define AT_WINDOWS_OF_CALLS \
 	AT_WINDOWS "," \
 	"hot AS MATERIALIZED (" \
-		"SELECT process, since, windows.missed / sum(calls) AS more," \
-		" windows.missed, windows.ms" \
+		"SELECT process, since, windows.missed / sum(calls) AS more, windows.missed" \
 		" FROM recorded JOIN at USING (process, second)" \
 		" JOIN windows USING (process, since)" \
 		" GROUP BY process, since" \
 	"), known AS MATERIALIZED (" \
-		"SELECT process, max(missed.missed, 1) / max(sum(hot.missed), 1) AS part" \
+		"SELECT process, max(missed.missed, 1) / max(sum(hot.missed), 1) AS part," \
+		" sum(hot.missed > 0) AS windows, sum(hot.missed) AS missed," \
+		" sum(hot.missed * hot.missed) AS missed2" \
 		" FROM hot JOIN missed USING (process) GROUP BY process" \
 	")"
-/* How far the sum of what was missed, by window, may be off (90 %). Old ones are sums of minutes:
- * where there are too few of these, by how much all calls of the process may. */
+/* How far the sum of what was missed of a function, by window, may be off (90 %): as far as all
+ * calls of the process may, and by half as much as its share of them differs from window to window,
+ * since each window stands for the time next to it. */
 #define MISSED_OF_CALLS_BY \
-	"both(CASE WHEN windows < 3 THEN sum(b.calls) * error ELSE" \
-	" window_error(windows, sum(b.calls), missed.ms, sum(b.calls * b.calls)," \
-	" sum(b.calls * b.ms), ms2) END, sum(b.calls) * unsure)"
+	"both(both(sum(b.calls) * error, sum(b.calls) * unsure), CASE WHEN known.windows < 3" \
+	" THEN max(coalesce(sum(b.calls) * (1 - sum(b.calls) / part / known.missed), 0), 0)" \
+	" ELSE 0.5 * window_error(known.windows, sum(b.calls), known.missed," \
+	" sum(b.calls * b.calls), sum(b.calls * b.missed), known.missed2) END)"
 
 /* Where the exact tier recorded in windows: by window, how much was missed for each hot call that
  * was recorded in or since it, in how many milliseconds; and that in all. */
