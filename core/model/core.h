@@ -178,7 +178,9 @@ struct core_watch {
 	uint64_t missed;    /* those outside, estimated */
 	uint64_t missed_by; /* how far that may be off for the price alone */
 	uint64_t whole;	    /* EXACT: hot calls outside of windows that were watched as well */
-	uint64_t error2;    /* the square of how far by chance, as one standard deviation */
+	/* The square of how far by chance, as one standard deviation; of a row, what that adds to
+	 * others, which is less than 0 where they were told too much. */
+	int64_t error2;
 };
 
 /* What watching costs a process: more time that it needs, in parts per million. Numbers are

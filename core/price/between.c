@@ -6,11 +6,13 @@
 #include <stdbool.h>
 
 #define KEPT	    0.9	 /* of the past, from one window to the next */
-#define AS_FORETOLD 0.45 /* of the squares: a gap lies between two windows */
+#define AS_FORETOLD 0.45 /* of the squares: a gap lies between two windows, */
+#define AS_LATEST   0.25 /* and in one longer than the latest were, their mean tells as much */
 #define OPEN	    2	 /* times as much: none has come after it */
 #define DOUBT	    0.15 /* of the rate, by one window: nothing is surer than that */
 #define PRIOR	    0.1	 /* of the square of a step: no way is right for sure by one window */
 #define UNKNOWN	    0.7	 /* of what is guessed, until a window was foretold */
+#define SOON	    0.25 /* of the window before */
 
 /* Hot calls for each cold one, of late. */
 static double between_step(const struct between *between)
@@ -59,6 +61,11 @@ static double rate_error2(const struct between *between)
 	       doubt * doubt;
 }
 
+static bool is_long(const struct between *between, const struct sight *passed)
+{
+	return passed->ns > between->latest.ns;
+}
+
 /* Of what passed, by what is known now: of the rate, of the ways, and of the steps that its ends
  * cut. */
 static double error2(const struct between *between, const struct sight *passed)
@@ -67,47 +74,69 @@ static double error2(const struct between *between, const struct sight *passed)
 	double apart = by_colds(between, &between->last, passed->colds) -
 		       by_time(&between->last, passed->ns);
 
-	return AS_FORETOLD * passed->ns * passed->ns * rate_error2(between) +
+	return (is_long(between, passed) ? AS_LATEST : AS_FORETOLD) * passed->ns * passed->ns *
+		       rate_error2(between) +
 	       weight * (1 - weight) * apart * apart + step * step;
+}
+
+static void between_close(struct between *between)
+{
+	between->passed = (struct sight){ 0 };
+	between->told = between->told2 = 0;
 }
 
 void between_see(struct between *between, const struct sight *sight)
 {
-	between->last = *sight;
-	between->passed = (struct sight){ 0 };
+	between->last = between->latest = *sight;
+	between_close(between);
+}
+
+/* What of it was not told yet. */
+static struct guess between_tell(struct between *between, double hits, double hits2)
+{
+	struct guess guess = { .hits = hits - between->told,
+			       .error2 = hits2 - between->told2,
+			       .by_time = 1 - weight_of_colds(between) };
+
+	between->told = hits;
+	between->told2 = hits2;
+	return guess;
+}
+
+/* Nothing has come after it. */
+static double open_error2(const struct between *between, const struct sight *passed, double hits)
+{
+	return between->foretold > 0 ? OPEN * error2(between, passed) : pow(UNKNOWN * hits, 2);
 }
 
 struct guess between_pass(struct between *between, const struct sight *passed)
 {
-	struct guess guess = { .hits = hits_in(between, &between->last, passed),
-			       .by_time = 1 - weight_of_colds(between) };
+	struct sight *all = &between->passed;
+	double hits;
 
-	between->passed.ns += passed->ns;
-	between->passed.colds += passed->colds;
-	if (between->foretold > 0) {
-		guess.hits = (guess.hits + hits_in(between, &between->latest, passed)) / 2;
-		guess.error2 = OPEN * error2(between, passed);
-	} else {
-		guess.error2 = pow(UNKNOWN * guess.hits, 2);
-	}
-	return guess;
+	all->ns += passed->ns;
+	all->colds += passed->colds;
+	hits = hits_in(between, &between->last, all);
+	if (between->foretold > 0)
+		hits = (hits + hits_in(between, &between->latest, all)) / 2;
+	return between_tell(between, hits, open_error2(between, all, hits));
 }
 
 struct guess between_halve(struct between *between, struct sight *passed)
 {
-	struct sight told = between->passed;
+	struct sight *all = &between->passed;
+	struct sight half = { .ns = (all->ns + passed->ns) / 2,
+			      .colds = floor((all->colds + passed->colds) / 2) };
+	double hits = hits_in(between, &between->last, &half);
 
-	between->passed = (struct sight){ 0 };
-	/* Nothing is known of how to foretell: it waits for the window. */
-	if (!(between->foretold > 0)) {
-		*passed = (struct sight){ 0 };
+	*passed = (struct sight){ 0 };
+	if (half.ns <= all->ns)
 		return (struct guess){ 0 };
-	}
-	passed->ns = fmax((passed->ns + told.ns) / 2 - told.ns, 0);
-	passed->colds = fmax(floor((passed->colds + told.colds) / 2) - told.colds, 0);
-	between->passed = *passed;
-	return (struct guess){ .hits = hits_in(between, &between->last, passed),
-			       .by_time = 1 - weight_of_colds(between) };
+	half.colds = fmax(half.colds, all->colds);
+	passed->ns = half.ns - all->ns;
+	passed->colds = half.colds - all->colds;
+	*all = half;
+	return between_tell(between, hits, open_error2(between, &half, hits));
 }
 
 /* How far the last window would have had this one off. */
@@ -118,32 +147,44 @@ static void between_learn(struct between *between, const struct sight *window)
 	double prior = PRIOR * pow(window->hits / (window->colds + 1), 2);
 	double ns2 = window->ns * window->ns;
 
-	if (!(between->last.ns > 0) || !(window->ns > 0))
-		return;
 	between->by_time2 = KEPT * between->by_time2 + (time * time + prior) / ns2;
 	between->by_colds2 = KEPT * between->by_colds2 + (colds * colds + prior) / ns2;
 	between->by_both = KEPT * between->by_both + time * colds / ns2;
 	between->foretold = KEPT * between->foretold + 1;
 }
 
+static void sight_add(struct sight *to, double part, const struct sight *more)
+{
+	to->hits = part * to->hits + more->hits;
+	to->colds = part * to->colds + more->colds;
+	to->ns = part * to->ns + more->ns;
+}
+
 struct guess between_end(struct between *between, const struct sight *passed,
 			 const struct sight *window)
 {
-	struct sight whole = { .ns = between->passed.ns + passed->ns,
-			       .colds = between->passed.colds + passed->colds };
-	bool halved = between->foretold > 0;
-	struct sight last = between->last;
-	struct guess guess = { 0 };
+	struct sight all = { .ns = between->passed.ns + passed->ns,
+			     .colds = between->passed.colds + passed->colds };
+	struct sight before = between->last, after = *window;
+	bool cut = window->ns < SOON * before.ns;
+	struct guess guess;
+	double hits, all2;
 
-	between_learn(between, window);
-	between->latest.hits = KEPT * between->latest.hits + window->hits;
-	between->latest.colds = KEPT * between->latest.colds + window->colds;
-	between->latest.ns = KEPT * between->latest.ns + window->ns;
-	between_see(between, window);
-	guess.by_time = 1 - weight_of_colds(between);
-	guess.hits = hits_in(between, window, passed);
-	if (!halved && last.ns > 0)
-		guess.hits = (guess.hits + hits_in(between, &last, passed)) / 2;
-	guess.error2 = between->foretold > 0 ? error2(between, &whole) : pow(guess.hits, 2);
+	if (cut)
+		sight_add(&after, 1, &before);
+	else if (before.ns > 0)
+		between_learn(between, window);
+	sight_add(&between->latest, cut ? 1 : KEPT, window);
+	between->last = after;
+	hits = hits_in(between, &after, &all);
+	if (before.ns > 0)
+		hits = (hits + hits_in(between, &before, &all)) / 2;
+	if (is_long(between, &all))
+		hits = (hits + hits_in(between, &between->latest, &all)) / 2;
+	all2 = between->foretold > 0 ? error2(between, &all) : hits * hits;
+	guess = between_tell(between, hits, between->told2);
+	guess.before2 = all2 / 2 - between->told2;
+	guess.error2 = all2 / 2;
+	between_close(between);
 	return guess;
 }

@@ -8,14 +8,15 @@
  * deserved by that (a mean by inverse variances).
  *
  * The windows before and after a gap stand for a half of it each, so that a change in between goes
- * half unseen at most. Until the second one comes, the last one and the mean of the latest stand
- * for it. How far the sum of a gap may be off follows from how far windows were foretold off, and
- * from how far both ways are apart in this gap: where they part, something has changed.
+ * half unseen at most. Of a gap that is longer than the latest windows were together, the mean of
+ * these tells as much. Until the second one comes, the last one and that mean stand for it. How far
+ * the sum of a gap may be off follows from how far windows were foretold off, and from how far both
+ * ways are apart in this gap: where they part, something has changed.
  */
 #ifndef TS_PRICE_BETWEEN_H
 #define TS_PRICE_BETWEEN_H
 
-/* What was made in a time. It is `ns` long less what hits took of it. */
+/* What was made in a time, or would have been without probes. */
 struct sight {
 	double hits, colds, ns;
 };
@@ -27,23 +28,29 @@ struct between {
 	/* Sums of the squares of how far windows were foretold off, and of the product of both, as
 	 * rates; likewise. */
 	double by_time2, by_colds2, by_both, foretold;
-	struct sight passed; /* of this gap, and told; without hits */
+	/* Of this gap: what passed of it, without hits; and what it is taken to have by now. */
+	struct sight passed;
+	double told, told2;
 };
 
-/* Hot calls. */
+/* Hot calls. Guesses of one gap are parts: they add up to what is guessed of all of it, and so do
+ * their errors, however often somebody asks. A part is less than 0 if those before it were too
+ * much. */
 struct guess {
 	double hits, error2; /* error2: the square of how far they may be off, as one deviation */
-	double by_time;	     /* which part of them rests on time */
+	double before2; /* what the error of the gap's parts so far changes by, to be half of all */
+	double by_time; /* which part of them rests on time */
 };
 
 /* It is watched all the time, and this is seen. */
 void between_see(struct between *between, const struct sight *sight);
-/* Time without a window, which goes on. */
+/* Time without a window, since the last call. */
 struct guess between_pass(struct between *between, const struct sight *passed);
 /* A window starts. `passed`, since the last call, becomes what of it belongs to the window before,
- * by which it is guessed. */
+ * by which it is guessed; zero: that was guessed before. */
 struct guess between_halve(struct between *between, struct sight *passed);
-/* The window ends, and saw this. `passed`: before it, since the last call. */
+/* The window ends, and saw this. `passed`: before it, since the last call. One that was cut off
+ * soon is a part of the one before. */
 struct guess between_end(struct between *between, const struct sight *passed,
 			 const struct sight *window);
 

@@ -44,6 +44,16 @@ static uint64_t callers_most(const struct callers *callers)
 	return most;
 }
 
+uint32_t callers_count(const struct callers *callers)
+{
+	uint64_t most = callers_most(callers);
+	uint32_t count = 0;
+
+	for (size_t i = 0; most && i < CALLERS_MAX; i++)
+		count += callers->caller[i].calls * FEW >= most;
+	return count;
+}
+
 double callers_turn(struct callers *callers, uint64_t now_ns, callers_times *times, void *data)
 {
 	uint64_t most = callers_most(callers), ran_ns, waited_ns;

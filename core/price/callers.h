@@ -24,6 +24,8 @@ struct callers {
 };
 
 void callers_call(struct callers *callers, uint32_t tid);
+/* Those whose calls count in this turn; 0: nobody called. */
+uint32_t callers_count(const struct callers *callers);
 bool callers_have(const struct callers *callers, uint32_t tid);
 
 /* How long a thread has run, and waited while it could have run, in all. False: nobody knows. */

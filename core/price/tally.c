@@ -1,6 +1,11 @@
 /* Tally: time is added up when it can no longer change. */
 #include "core/price/tally.h"
 
+#include <math.h>
+
+/* Of what was guessed: little is left to guess of where the rest of a cycle is short. */
+#define PART_MAX 2
+
 void tally_init(struct tally *tally)
 {
 	*tally = (struct tally){ .until_ns = UINT64_MAX };
@@ -60,12 +65,14 @@ void tally_cycle(struct tally *tally, struct watch_cycle *cycle)
 	uint64_t all_ns = cycle->end_ns - cycle->start_ns, watched_ns;
 	double rest_ns = (double)(all_ns - cycle->watched_ns), part;
 
+	if (!all_ns)
+		return;
 	tally_pass(tally, cycle->end_ns);
 	watched_ns = tally->ns < all_ns ? tally->ns : all_ns;
-	part = rest_ns > 0 ? (double)(all_ns - watched_ns) / rest_ns : 0;
+	part = rest_ns > 0 ? fmin((double)(all_ns - watched_ns) / rest_ns, PART_MAX) : 1;
 	cycle->watched_ns = watched_ns;
 	cycle->missed = (uint64_t)((double)cycle->missed * part);
 	cycle->missed_by = (uint64_t)((double)cycle->missed_by * part);
-	cycle->error2 = (uint64_t)((double)cycle->error2 * part * part);
+	cycle->error2 = (int64_t)((double)cycle->error2 * part * part);
 	cycle->hits = tally_take(tally, cycle->end_ns);
 }

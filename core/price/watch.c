@@ -21,23 +21,26 @@
 #define RATE_CHANGE   1.25
 #define CHEAP_KEPT_NS (1800 * NS_PER_S)
 #define KNOWN_NS      (300 * NS_PER_S)
-#define KEPT	      0.9  /* of the past, from one cycle to the next */
-#define ERROR2_MAX    1e15 /* so that sums of them fit in 64 bits */
+#define KEPT	      0.9 /* of the past, from one cycle to the next */
 
 void watch_init(struct watch *watch, const struct watch_config *config, uint64_t seed)
 {
-	*watch = (struct watch){ .config = *config, .seed = seed | 1, .share = 1, .had = 1 };
+	*watch = (struct watch){
+		.config = *config, .seed = seed | 1, .share = 1, .had = 1, .threads = 1
+	};
 }
 
 void watch_init_after(struct watch *watch, const struct watch_config *config,
 		      const struct watch *before)
 {
-	double rate = before->rate, had = before->had;
+	struct watch was = *before;
 
-	watch_init(watch, config, before->seed);
-	watch->rate = rate;
-	watch->had = had;
-	watch->foretold = rate > 0;
+	watch_init(watch, config, was.seed);
+	watch->rate = was.rate;
+	watch->had = was.had;
+	watch->threads = was.threads;
+	watch->between = was.between;
+	watch->foretold = was.rate > 0;
 }
 
 /* G. Marsaglia: Xorshift RNGs, 2003. */
@@ -108,14 +111,23 @@ void watch_had(struct watch *watch, double share)
 	watch->had = share;
 }
 
-void watch_cold(struct watch *watch, uint64_t time_ns)
+void watch_threads(struct watch *watch, uint32_t threads)
 {
-	struct pace *pace = watch_pace(watch);
+	watch->threads = threads;
+}
 
+void watch_cold_call(struct watch *watch)
+{
 	if (watch_is_open(watch) && watch->since_ns)
 		watch->colds++;
 	else
 		watch->missed_colds++;
+}
+
+void watch_cold(struct watch *watch, uint64_t time_ns)
+{
+	struct pace *pace = watch_pace(watch);
+
 	if (pace && watch->since_ns && time_ns >= watch->since_ns)
 		pace_add(pace, time_ns);
 	else if (!watch->since_ns)
@@ -133,109 +145,6 @@ static void watch_add_pair(struct watch *watch, double ratio)
 	watch->middle.low = expm1(interval.low);
 	watch->middle.ratio = expm1(interval.ratio);
 	watch->middle.high = expm1(interval.high);
-}
-
-/* Less what its hits took: unwatched, it would have been that long. */
-static struct sight watch_sight(const struct watch *watch, uint64_t passed_ns)
-{
-	double hits = (double)watch->hits, ns = (double)passed_ns;
-
-	return (struct sight){
-		.hits = hits,
-		.colds = (double)watch->colds,
-		.ns = fmax(ns - hits * watch_hit_price_ns(watch), ns / 10),
-	};
-}
-
-/* Up to then, guessed. */
-static void watch_note_cycle(struct watch *watch, uint64_t end_ns, const struct guess *guess)
-{
-	double missed = guess->hits + watch->missed_part;
-
-	watch->cycle = (struct watch_cycle){
-		.start_ns = watch->last_ns,
-		.end_ns = end_ns,
-		.opened_ns = watch->opened_ns,
-		.missed = (uint64_t)missed,
-		.missed_by = (uint64_t)(guess->hits * guess->by_time * watch_unsure(watch)),
-		.error2 = (uint64_t)fmin(guess->error2, ERROR2_MAX),
-	};
-	watch->missed_part = missed - (double)watch->cycle.missed;
-	watch->last_ns = end_ns;
-}
-
-static struct sight watch_passed(const struct watch *watch, uint64_t now_ns)
-{
-	return (struct sight){ .ns = (double)(now_ns - watch->last_ns),
-			       .colds = (double)watch->missed_colds };
-}
-
-/* So far without a window. */
-static void watch_note_gap(struct watch *watch, uint64_t now_ns)
-{
-	struct sight passed = watch_passed(watch, now_ns);
-	struct guess guess;
-
-	if (!watch->opened_ns || now_ns <= watch->last_ns)
-		return;
-	guess = between_pass(&watch->between, &passed);
-	watch->missed_colds = 0;
-	watch_note_cycle(watch, now_ns, &guess);
-}
-
-/* A window is wanted: the last one stands for the first half of what is between them. */
-static void watch_halve_gap(struct watch *watch, uint64_t now_ns)
-{
-	struct sight passed = watch_passed(watch, now_ns);
-	struct guess guess = between_halve(&watch->between, &passed);
-
-	watch->missed_colds -= (uint64_t)passed.colds;
-	if (passed.ns >= 1)
-		watch_note_cycle(watch, watch->last_ns + (uint64_t)passed.ns, &guess);
-}
-
-static void watch_end_window(struct watch *watch, uint64_t now_ns)
-{
-	struct sight passed = watch_passed(watch, watch->since_ns), window;
-	struct guess guess;
-
-	watch->opened_ns = watch->since_ns;
-	watch->window_ns = now_ns - watch->since_ns;
-	watch->window_hits = watch->hits;
-	watch->windows_ns += (double)watch->window_ns;
-	watch->windows_hits += (double)watch->hits;
-	window = watch_sight(watch, watch->window_ns);
-	passed.ns -= fmin(watch_switch_ns(watch), passed.ns);
-	guess = between_end(&watch->between, &passed, &window);
-	watch->missed_colds = 0;
-	watch_note_cycle(watch, now_ns, &guess);
-	watch->cycle.window = true;
-	watch->cycle.watched_ns = watch->window_ns;
-	watch->cycle.hits = watch->window_hits;
-}
-
-void watch_end(struct watch *watch, uint64_t now_ns)
-{
-	if (watch->phase == WATCH_WHOLE && watch->since_ns)
-		return;
-	if (watch->phase == WATCH_WINDOW && watch->since_ns && now_ns > watch->since_ns)
-		watch_end_window(watch, now_ns);
-	else
-		watch_note_gap(watch, now_ns);
-}
-
-void watch_tell(struct watch *watch, uint64_t now_ns)
-{
-	if (watch_is_open(watch) || !watch->since_ns || watch->opened)
-		return;
-	watch_note_gap(watch, now_ns);
-}
-
-bool watch_take_cycle(struct watch *watch, struct watch_cycle *ret)
-{
-	*ret = watch->cycle;
-	watch->cycle = (struct watch_cycle){ 0 };
-	return ret->end_ns;
 }
 
 /* A window costs from the first probe that is put in to the last one that is taken out. */
@@ -435,17 +344,12 @@ static void watch_tick_whole(struct watch *watch, uint64_t now_ns)
 {
 	uint64_t passed_ns = now_ns - watch->since_ns;
 	uint64_t enough_ns = watch_is_due(watch) ? (uint64_t)WATCH_TURN_MIN_NS : (uint64_t)NS_PER_S;
-	struct sight seen;
 
 	if (passed_ns < enough_ns && !watch->foretold)
 		return;
-	if (watch->foretold) {
-		between_see(&watch->between,
-			    &(struct sight){ .hits = watch->rate, .ns = NS_PER_S });
-	} else {
+	if (!watch->foretold) {
 		watch->rate = (double)watch->hits * NS_PER_S / (double)passed_ns;
-		seen = watch_sight(watch, passed_ns);
-		between_see(&watch->between, &seen);
+		watch_see(watch, passed_ns);
 	}
 	watch->opened_ns = watch->foretold ? now_ns : watch->since_ns;
 	watch->foretold = false;

@@ -42,7 +42,11 @@ bool watch_hit(struct watch *watch);
 void watch_lost_hits(struct watch *watch, uint64_t hits);
 /* It makes its calls in this share of the time, at most 1: in the rest it waits for a processor. */
 void watch_had(struct watch *watch, double share);
-/* A call that is always seen, of a thread that also makes hot ones; in the order of time. */
+/* So many threads make them. */
+void watch_threads(struct watch *watch, uint32_t threads);
+/* A call that is always seen, of any thread. */
+void watch_cold_call(struct watch *watch);
+/* The same, if it is of one that also makes hot ones; in the order of time. */
 void watch_cold(struct watch *watch, uint64_t time_ns);
 /* What calls that are always seen hit, of all threads: one probe each, or two. */
 void watch_cold_hits(struct watch *watch, uint32_t hits);
@@ -63,7 +67,7 @@ void watch_tell(struct watch *watch, uint64_t now_ns);
 
 /* The process ends: so does its cycle. */
 void watch_end(struct watch *watch, uint64_t now_ns);
-/* The cycle that ended since the last time. */
+/* The first that ended of those that were not taken. Call until there is none. */
 bool watch_take_cycle(struct watch *watch, struct watch_cycle *ret);
 
 #endif

@@ -68,18 +68,25 @@ static double hit_price_ns(const struct watch *watch, double ratio)
 }
 
 /* What a hit of a probe takes is known on this host: an interval of few pairs, or of a program that
- * changes, says things that none does. What CUPTI takes of a program is only seen in it. */
+ * changes, says things that none does, so the one that is used has the host's in it. Threads that
+ * run into probes at the same time share what that takes of the process. What CUPTI takes of a
+ * program is only seen in it. */
 static struct interval hit_interval(const struct watch *watch)
 {
 	const struct interval *middle = &watch->middle;
-	double estimate = (double)watch->config.hit_ns / watch->had;
-	double most = watch->config.switch_ns ? INFINITY : HIT_MOST * estimate;
+	double estimate = (double)watch->config.hit_ns / watch->had / watch->threads;
+	double most = HIT_MOST * (double)watch->config.hit_ns / watch->had;
+	struct interval hit = { .ratio = hit_price_ns(watch, middle->ratio),
+				.low = hit_price_ns(watch, middle->low),
+				.high = hit_price_ns(watch, middle->high) };
 
-	if (!watch->config.switch_ns && !watch_is_measured(watch))
+	if (watch->config.switch_ns)
+		return hit;
+	if (!watch_is_measured(watch))
 		return (struct interval){ .ratio = estimate, .high = most };
-	return (struct interval){ .ratio = fmin(hit_price_ns(watch, middle->ratio), most),
-				  .low = fmin(hit_price_ns(watch, middle->low), most),
-				  .high = fmin(hit_price_ns(watch, middle->high), most) };
+	return (struct interval){ .ratio = fmin(hit.ratio, most),
+				  .low = fmin(hit.low, estimate),
+				  .high = fmin(fmax(hit.high, estimate), most) };
 }
 
 double watch_hit_price_ns(const struct watch *watch)

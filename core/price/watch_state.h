@@ -44,9 +44,15 @@ struct watch_cycle {
 	uint64_t opened_ns;    /* of the window, or of the last one before */
 	uint64_t hits, missed; /* hot calls seen, and made besides as far as these tell */
 	uint64_t missed_by;    /* how far `missed` may be off for the price alone */
-	uint64_t error2;       /* the square of how far by chance, as one standard deviation */
-	bool window;	       /* it has one; without, it goes on, or has ended before */
+	/* The square of how far by chance, as one standard deviation. Less than 0: what was
+	 * reported of the gap before the window of opened_ns ended was too much; it lasts no time.
+	 */
+	int64_t error2;
+	bool window; /* it has one; without, it goes on, or has ended before */
 };
+
+/* A tick ends two at most, with a correction, and as many if its budget changes. */
+#define WATCH_CYCLES 8
 
 struct watch {
 	struct watch_config config;
@@ -59,8 +65,8 @@ struct watch {
 	uint64_t parted_ns; /* since then it is not watched whole, 0: it is */
 	uint64_t window_ns; /* of the last window */
 	uint64_t window_hits;
-	/* Start of the last time that it was watched; what is guessed of the time since, and what
-	 * of that is less than a call. */
+	/* Start of the last time that it was watched; what is guessed of the time since; and what
+	 * of that is less than a call, or was reported too high. */
 	uint64_t opened_ns;
 	struct between between;
 	double missed_part;
@@ -70,23 +76,25 @@ struct watch {
 	uint64_t ticked_ns, last_ns;	 /* up to when cycles are told */
 	double on_ns, all_ns;		 /* lately watched, and in all */
 	double windows_ns, windows_hits; /* lately in windows */
-	struct watch_cycle cycle;	 /* the last one, until it is taken */
-	struct pace on, off;		 /* of the pair */
-	uint64_t switch_ns;		 /* of the cycle, in which links changed */
-	uint32_t switch_calls;		 /* cold ones in that time */
-	double lost_ns, lost_cycles;	 /* lately, by switching */
-	uint64_t hits;	    /* since `since_ns`; in WATCH_WHOLE in the current second, */
-	uint64_t due_hits;  /* enough of them to judge it before its end */
-	bool foretold;	    /* `rate` was known before it was watched */
-	double rate;	    /* hits per second while watched, lately */
-	uint64_t cold_hits; /* in the current second */
-	uint64_t cold_ns;   /* when that began */
-	double had;	    /* share of the time in which it did not wait for a processor */
-	double cold_rate;   /* hits per second, lately */
-	double share;	    /* of the time that windows are to have */
-	double known_rate;  /* at which the last window was judged, */
-	uint64_t known_ns;  /* then; 0: none was */
-	double cheap_rate;  /* at which it was found cheap, until cheap_ns */
+	struct watch_cycle cycle[WATCH_CYCLES]; /* until they are taken */
+	uint32_t cycles;
+	struct pace on, off;	     /* of the pair */
+	uint64_t switch_ns;	     /* of the cycle, in which links changed */
+	uint32_t switch_calls;	     /* cold ones in that time */
+	double lost_ns, lost_cycles; /* lately, by switching */
+	uint64_t hits;		     /* since `since_ns`; in WATCH_WHOLE in the current second, */
+	uint64_t due_hits;	     /* enough of them to judge it before its end */
+	bool foretold;		     /* `rate` was known before it was watched */
+	double rate;		     /* hits per second while watched, lately */
+	uint64_t cold_hits;	     /* in the current second */
+	uint64_t cold_ns;	     /* when that began */
+	double had;	   /* share of the time in which it did not wait for a processor */
+	uint32_t threads;  /* that make hot calls, lately */
+	double cold_rate;  /* hits per second, lately */
+	double share;	   /* of the time that windows are to have */
+	double known_rate; /* at which the last window was judged, */
+	uint64_t known_ns; /* then; 0: none was */
+	double cheap_rate; /* at which it was found cheap, until cheap_ns */
 	uint64_t cheap_ns;
 	uint32_t paceless;		   /* pairs without a pace, in a row */
 	uint32_t pairs;			   /* measured in all */
@@ -160,6 +168,13 @@ double watch_switch_part(const struct watch *watch);
 double watch_hit_price_ns(const struct watch *watch);
 /* Unwatched, it makes more calls by its price. How far that may be off, as a share of them. */
 double watch_unsure(const struct watch *watch);
+/* watch_cycle.c: it was watched whole that long; a window ends; one is wanted; so far there is
+ * none.
+ */
+void watch_see(struct watch *watch, uint64_t passed_ns);
+void watch_end_window(struct watch *watch, uint64_t now_ns);
+void watch_halve_gap(struct watch *watch, uint64_t now_ns);
+void watch_note_gap(struct watch *watch, uint64_t now_ns);
 /* Of the time, for windows: they come at least that often. */
 double watch_share_min(const struct watch *watch);
 

@@ -271,7 +271,6 @@ static const char *const steps[] = {
 	/* 25: how far an estimate of missed calls may be off, and no longer what that followed
 	   from. */
 	"ALTER TABLE watch RENAME COLUMN missed_missed TO error2;"
-	"UPDATE watch SET error2 = missed * missed / 4;"
 	"ALTER TABLE watch DROP COLUMN missed_ms;"
 	"ALTER TABLE watch DROP COLUMN ms_ms;",
 };

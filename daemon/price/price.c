@@ -123,6 +123,7 @@ static void price_cold(struct price *price, const struct ts_event *event)
 	if (!priced || (event->fn < ARRAY_SIZE(price->report) && price->report[event->fn]))
 		return;
 	watch_cold_hits(&priced->watch, event->flags & TS_EVENT_RETURNED ? 2 : 1);
+	watch_cold_call(&priced->watch);
 	if (callers_have(&priced->callers, event->tid))
 		watch_cold(&priced->watch, event->start_ns);
 }
@@ -386,8 +387,11 @@ static bool thread_times(void *data, uint32_t tid, uint64_t *ret_ran_ns, uint64_
 
 static void priced_look_at_callers(struct priced *priced, uint64_t now_ns)
 {
+	uint32_t threads = callers_count(&priced->callers);
 	double share = 0;
 
+	if (threads)
+		watch_threads(&priced->watch, threads);
 	if (now_ns >= priced->callers.since_ns + (uint64_t)LOOK_NS)
 		share = callers_turn(&priced->callers, now_ns, thread_times, priced);
 	if (share > 0)

@@ -145,10 +145,10 @@ void price_take_cycle(struct price *price, struct priced *priced)
 {
 	struct watch_cycle cycle;
 
-	if (!watch_take_cycle(&priced->watch, &cycle))
-		return;
-	tally_cycle(&priced->tally, &cycle);
-	price->callbacks.cycle(price->data, priced->pid, priced_part(priced), &cycle);
+	while (watch_take_cycle(&priced->watch, &cycle)) {
+		tally_cycle(&priced->tally, &cycle);
+		price->callbacks.cycle(price->data, priced->pid, priced_part(priced), &cycle);
+	}
 }
 
 void price_take_whole(struct price *price, struct priced *priced, bool recorded, uint64_t now_ns)

@@ -26,7 +26,7 @@ static struct guess gap(struct between *between, struct sight passed, struct sig
 	rest = sight(0, passed.colds - first.colds, (passed.ns - first.ns) / MS);
 	after = between_end(between, &rest, &window);
 	after.hits += before.hits;
-	after.error2 += before.error2;
+	after.error2 += before.error2 + after.before2;
 	return after;
 }
 
@@ -142,6 +142,50 @@ static void the_first_window_stands_for_all_before_it(void **state)
 	assert_true(sqrt(guess.error2) > 0.5 * guess.hits);
 }
 
+/* `tsctl top` asks each second, and others ask, too. */
+static void to_be_asked_changes_nothing(void **state)
+{
+	struct between once = steady(), often = steady();
+	struct sight window = sight(3000, 100, 250), all = sight(0, 400, 1000);
+	struct guess told = between_pass(&once, &all), each = { 0 }, part;
+
+	for (int i = 0; i < 100; i++) {
+		all = sight(0, 4, 10);
+		part = between_pass(&often, &all);
+		each.hits += part.hits;
+		each.error2 += part.error2;
+	}
+	assert_about(each.hits, told.hits);
+	assert_about(each.error2, told.error2);
+	/* And in the end it is as if nobody had asked. */
+	all = sight(0, 0, 0);
+	part = between_end(&often, &all, &window);
+	each.hits += part.hits;
+	each.error2 += part.error2 + part.before2;
+	often = steady();
+	told = gap(&often, sight(0, 400, 1000), window);
+	assert_about(each.hits, told.hits);
+	assert_about(each.error2, told.error2);
+}
+
+/* The program ended then. */
+static void a_window_that_was_cut_off_tells_little(void **state)
+{
+	struct between between = steady();
+	struct guess guess = gap(&between, sight(0, 400, 1000), sight(0, 0, 1));
+
+	assert_about(guess.hits, 20000);
+}
+
+static void what_was_seen_when_it_was_watched_whole_holds(void **state)
+{
+	struct between between = steady();
+	struct sight seen = sight(500, 10, 250), passed = sight(0, 40, 1000);
+
+	between_see(&between, &seen);
+	assert_about(between_pass(&between, &passed).hits, 2000);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -154,6 +198,9 @@ int main(void)
 		cmocka_unit_test(what_has_no_end_is_less_sure),
 		cmocka_unit_test(before_any_window_it_is_not_known),
 		cmocka_unit_test(the_first_window_stands_for_all_before_it),
+		cmocka_unit_test(to_be_asked_changes_nothing),
+		cmocka_unit_test(a_window_that_was_cut_off_tells_little),
+		cmocka_unit_test(what_was_seen_when_it_was_watched_whole_holds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

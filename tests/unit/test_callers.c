@@ -104,6 +104,20 @@ static void who_makes_few_of_the_calls_does_not_count(void **state)
 }
 
 /* Nor a thread that is new, or whose number is another one's now. */
+static void those_whose_calls_count_are_counted(void **state)
+{
+	struct callers callers = { 0 };
+	struct times times = { 0 };
+
+	assert_int_equal(callers_count(&callers), 0);
+	for (int i = 0; i < 100; i++)
+		callers_call(&callers, 1 + i % 3);
+	callers_call(&callers, 4);
+	assert_int_equal(callers_count(&callers), 3);
+	callers_turn(&callers, NS_PER_S, get, &times);
+	assert_int_equal(callers_count(&callers), 0);
+}
+
 static void what_nobody_knows_changes_nothing(void **state)
 {
 	struct callers callers = { 0 };
@@ -151,6 +165,7 @@ int main(void)
 		cmocka_unit_test(threads_that_take_turns_wait_one_after_the_other),
 		cmocka_unit_test(threads_that_wait_at_the_same_time_had_what_they_ran),
 		cmocka_unit_test(who_makes_few_of_the_calls_does_not_count),
+		cmocka_unit_test(those_whose_calls_count_are_counted),
 		cmocka_unit_test(what_nobody_knows_changes_nothing),
 		cmocka_unit_test(a_turn_without_calls_goes_on),
 		cmocka_unit_test(the_latest_threads_are_known),

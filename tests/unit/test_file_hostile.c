@@ -318,6 +318,24 @@ static void test_unknown_tables_and_columns_are_left_out_and_said(void **state)
 	expect_sql(link, "SELECT boot_id FROM boot", BOOT);
 }
 
+/* What follows from it in this version is in another column of the same number. */
+static void test_columns_of_an_older_version_are_known(void **state)
+{
+	_cleanup_(link_freep) struct link *link = NULL;
+	struct made made;
+
+	made_begin(&made, *state);
+	made_row(&made, "boot", NAMES("id", "boot_id", "wall_offset_ns"), INTEGER(1), TEXT(BOOT),
+		 INTEGER(0));
+	made_row(&made, "watch",
+		 NAMES("boot", "second", "process", "part", "missed_missed", "missed_ms", "ms_ms"),
+		 INTEGER(1), INTEGER(2), INTEGER(3), INTEGER(0), INTEGER(1600), INTEGER(7),
+		 INTEGER(8));
+	made_end(&made, true);
+	assert_int_equal(open_saying(made.path, "", &link), 0);
+	expect_sql(link, "SELECT error2 FROM watch", "1600");
+}
+
 #define expect_nonsense(fixture, what, table, names, ...)                                          \
 	do {                                                                                       \
 		char expected_[256];                                                               \
@@ -492,6 +510,7 @@ int main(void)
 		cmocka_unit_test(test_every_remark_has_words_and_names_the_file),
 		cmocka_unit_test(test_a_pipe_is_not_waited_for),
 		cmocka_unit_test(test_unknown_tables_and_columns_are_left_out_and_said),
+		cmocka_unit_test(test_columns_of_an_older_version_are_known),
 		cmocka_unit_test(test_rows_that_make_no_sense_are_said),
 		cmocka_unit_test(test_sums_that_are_too_large_are_said),
 		cmocka_unit_test(test_values_may_be_anything),

@@ -52,9 +52,9 @@ static const struct host {
 	double least_s, most_s, link_ns, median, nine_of_ten;
 } hosts[] = {
 	{ "1 to 2.5 s", 1, 2.5, 15 * MS, 0.2, 0.7 },
-	{ "3 to 6 s", 3, 6, 15 * MS, 0.14, 0.4 },
-	{ "3 to 6 s, busy", 3, 6, 150 * MS, 0.17, 0.5 },
-	{ "20 to 60 s", 20, 60, 15 * MS, 0.2, 0.7 },
+	{ "3 to 6 s", 3, 6, 15 * MS, 0.13, 0.4 },
+	{ "3 to 6 s, busy", 3, 6, 150 * MS, 0.14, 0.5 },
+	{ "20 to 60 s", 20, 60, 15 * MS, 0.2, 0.9 },
 };
 #define PROGRAMS (ARRAY_SIZE(hosts) * KINDS * TRIALS)
 
@@ -67,6 +67,7 @@ struct rhythm {
 	uint32_t id;
 	bool open, wanted;
 	uint64_t now_ns, tick_ns, at_ns; /* at_ns: the links change */
+	uint64_t asked_ns;
 	uint64_t seen[FUNCTIONS][SECONDS + 8], made[FUNCTIONS];
 	/* Of the phase that goes on: */
 	uint64_t until_ns;
@@ -101,11 +102,11 @@ static void take_cycle(struct rhythm *rhythm, struct store *store)
 	struct watch_cycle cycle;
 	struct core_watch row;
 
-	if (!watch_take_cycle(&rhythm->watch, &cycle))
-		return;
-	tally_cycle(&rhythm->tally, &cycle);
-	row = row_of_cycle(&cycle, rhythm->id, PRICE_PROBES);
-	store_add(store, &row);
+	while (watch_take_cycle(&rhythm->watch, &cycle)) {
+		tally_cycle(&rhythm->tally, &cycle);
+		row = row_of_cycle(&cycle, rhythm->id, PRICE_PROBES);
+		store_add(store, &row);
+	}
 }
 
 static uint64_t next_tick_ns(const struct rhythm *rhythm)
@@ -116,6 +117,16 @@ static uint64_t next_tick_ns(const struct rhythm *rhythm)
 	if (rests_ns == UINT64_MAX || rests_ns < soon_ns)
 		return soon_ns;
 	return rests_ns < late_ns ? rests_ns : late_ns;
+}
+
+/* Who looks at it all the time, as `tsctl top` does, changes nothing. */
+static void look(struct rhythm *rhythm, struct store *store)
+{
+	if (rhythm->id % 2 || rhythm->tick_ns < rhythm->asked_ns + SECOND_NS)
+		return;
+	rhythm->asked_ns = rhythm->tick_ns;
+	watch_tell(&rhythm->watch, rhythm->tick_ns);
+	take_cycle(rhythm, store);
 }
 
 static void tick(struct rhythm *rhythm, struct store *store)
@@ -137,6 +148,7 @@ static void tick(struct rhythm *rhythm, struct store *store)
 	}
 	if (rhythm->tick_ns >= rhythm->at_ns)
 		rhythm->open = wanted;
+	look(rhythm, store);
 	rhythm->tick_ns = next_tick_ns(rhythm);
 }
 
@@ -169,6 +181,7 @@ static void launch(struct rhythm *rhythm, enum function_of which, double count, 
 static void synchronize(struct rhythm *rhythm, struct store *store)
 {
 	watch_cold_hits(&rhythm->watch, 2);
+	watch_cold_call(&rhythm->watch);
 	watch_cold(&rhythm->watch, rhythm->now_ns);
 	pass(rhythm, CALL_NS + HIT_NS, store);
 }
@@ -370,8 +383,8 @@ static struct summary sum_up(size_t from, size_t count)
 		const struct trial *trial = &trials[i / FUNCTIONS][i % FUNCTIONS];
 		double off = trial->told - trial->truth;
 
-		/* Without a row none of them was seen, and nothing is told. */
-		if (!trial->windows && (trial->told > 0 || trial->truth == 0))
+		/* It was watched whole. */
+		if (!trial->windows && trial->told == trial->truth)
 			continue;
 		by[summary.windows++] = trial->by / trial->truth;
 		summary.covered += fabs(off) <= trial->by + 1;
@@ -407,14 +420,15 @@ static void print_kinds(size_t first)
 
 static void estimates_hold_and_are_of_use(void **state)
 {
-	for (size_t host = 0; host < ARRAY_SIZE(hosts); host++) {
-		size_t first = 1 + host * KINDS * TRIALS;
-		struct summary all = sum_up(first, KINDS * TRIALS);
+	struct summary all;
 
-		if (getenv("TS_TABLE")) {
-			print_kinds(first);
-			print(hosts[host].name, &all);
-		}
+	for (size_t host = 0; host < ARRAY_SIZE(hosts) && getenv("TS_TABLE"); host++) {
+		all = sum_up(1 + host * KINDS * TRIALS, KINDS * TRIALS);
+		print_kinds(1 + host * KINDS * TRIALS);
+		print(hosts[host].name, &all);
+	}
+	for (size_t host = 0; host < ARRAY_SIZE(hosts); host++) {
+		all = sum_up(1 + host * KINDS * TRIALS, KINDS * TRIALS);
 		assert_true(all.covered * 100 >= all.windows * 88);
 		assert_true(all.median <= hosts[host].median);
 		assert_true(all.nine_of_ten <= hosts[host].nine_of_ten);

@@ -76,11 +76,11 @@ static void take_cycle(struct store *store)
 	struct watch_cycle cycle;
 	struct core_watch row;
 
-	if (!watch_take_cycle(&program.watch, &cycle))
-		return;
-	tally_cycle(&program.tally, &cycle);
-	row = row_of_cycle(&cycle, program.id, PRICE_EXACT);
-	store_add(store, &row);
+	while (watch_take_cycle(&program.watch, &cycle)) {
+		tally_cycle(&program.tally, &cycle);
+		row = row_of_cycle(&cycle, program.id, PRICE_EXACT);
+		store_add(store, &row);
+	}
 }
 
 /* As daemon/price/price.c does it. */
@@ -154,6 +154,7 @@ static void program_step(uint64_t step, struct store *store)
 		program_second()->idle_ns += step_ns - busy_ns;
 	}
 	program.now_ns += step_ns;
+	watch_cold_call(&program.watch);
 	watch_cold(&program.watch, program.now_ns);
 	while (program.tick_ns <= program.now_ns)
 		program_tick(store);

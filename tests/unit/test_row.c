@@ -88,6 +88,40 @@ static void every_former_version_is_brought_up_to_date(void **state)
 	}
 }
 
+static int64_t number_of(sqlite3 *db, const char *text)
+{
+	sqlite3_stmt *stmt = NULL;
+	int64_t number;
+
+	assert_int_equal(sql_prepare(db, text, &stmt), 0);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	number = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	return number;
+}
+
+/* How far it may be off followed from the squares of what each window missed, and still does. */
+static void an_estimate_of_a_former_version_has_an_error(void **state)
+{
+	sqlite3 *db = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/test_row.%d", getpid());
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(schema_make_version(db, 24), 0);
+	assert_int_equal(sqlite3_exec(db,
+				      "INSERT INTO watch (boot, second, process, part, missed,"
+				      " missed_missed, missed_ms, ms_ms)"
+				      " VALUES (1, 2, 3, 0, 40, 1600, 7, 8)",
+				      NULL, NULL, NULL),
+			 SQLITE_OK);
+	sqlite3_close(db);
+	assert_int_equal(schema_open(path, &db), 0);
+	assert_int_equal(number_of(db, "SELECT error2 FROM watch WHERE missed = 40"), 1600);
+	sqlite3_close(db);
+	unlink(path);
+}
+
 static void each_type_of_row_but_names_has_a_table(void **state)
 {
 	for (int type = 0; type < CORE_ROW_COUNT; type++)
@@ -101,6 +135,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_make_what_is_described),
 		cmocka_unit_test(every_former_version_is_brought_up_to_date),
+		cmocka_unit_test(an_estimate_of_a_former_version_has_an_error),
 		cmocka_unit_test(each_type_of_row_but_names_has_a_table),
 	};
 

@@ -95,6 +95,34 @@ static void what_comes_after_a_cycle_counts_in_the_next(void **state)
 	assert_int_equal(second.missed, 150);
 }
 
+/* Asked a moment before the window, and that opened a little late: little is left to guess of. */
+static void what_was_told_before_is_not_told_again(void **state)
+{
+	struct watch_cycle correction = { .start_ns = 1000, .end_ns = 1000, .error2 = -7 };
+	struct watch_cycle cycle = {
+		.start_ns = 1000, .end_ns = 2000, .watched_ns = 999, .hits = 20, .missed = 80
+	};
+	struct tally tally;
+
+	tally_init(&tally);
+	tally_take(&tally, 0);
+	tally_shut(&tally, 0, 0);
+	tally_open(&tally, 1300);
+	assert_true(tally_hit(&tally, 1400));
+	tally_cycle(&tally, &correction);
+	assert_int_equal(correction.error2, -7);
+	assert_int_equal(correction.hits, 0);
+	tally_cycle(&tally, &cycle);
+	assert_int_equal(cycle.hits, 1);
+	assert_int_equal(cycle.missed, 160);
+	cycle = (struct watch_cycle){
+		.start_ns = 2000, .end_ns = 3000, .watched_ns = 1000, .missed = 5, .error2 = 9
+	};
+	tally_cycle(&tally, &cycle);
+	assert_int_equal(cycle.missed, 5);
+	assert_int_equal(cycle.error2, 9);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -103,6 +131,7 @@ int main(void)
 		cmocka_unit_test(calls_in_the_grace_are_let_through_and_do_not_count),
 		cmocka_unit_test(a_cycle_is_told_by_what_counted),
 		cmocka_unit_test(what_comes_after_a_cycle_counts_in_the_next),
+		cmocka_unit_test(what_was_told_before_is_not_told_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

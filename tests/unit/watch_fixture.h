@@ -88,7 +88,7 @@ static inline void program_tick(struct program *program)
 	bool wanted = watch_tick(&program->watch, program->tick_ns, program->open);
 	struct watch_cycle cycle;
 
-	if (watch_take_cycle(&program->watch, &cycle)) {
+	while (watch_take_cycle(&program->watch, &cycle)) {
 		program->estimated += cycle.hits + cycle.missed;
 		program->cycles_made += program->cycle_made;
 		program->cycle_made = 0;
@@ -128,6 +128,8 @@ static inline void program_step(struct program *program)
 	program->paid_ns += (uint64_t)(step_ns - fmax(work_ns, program->gpu_ns));
 	program->now_ns += (uint64_t)step_ns;
 	watch_cold_hits(&program->watch, program->cold);
+	if (!program->silent)
+		watch_cold_call(&program->watch);
 	if (!program->silent)
 		watch_cold(&program->watch, program->now_ns);
 	while (program->tick_ns <= program->now_ns)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/sbt/rows.h"
 #include "core/store/file/facts.h"
 #include "core/store/row_sql.h"
@@ -99,12 +100,35 @@ static const struct row_table *find_table(const char *name)
 	return table && table->recorded != ROW_RECORDED_NEVER ? table : NULL;
 }
 
-static const struct row_column *find_column(const struct row_table *table, const char *name)
+static const struct row_column *column_of(const struct row_table *table, const char *name)
 {
 	for (size_t i = 0; i < table->count; i++)
 		if (!strcmp(table->column[i].name, name))
 			return &table->column[i];
 	return NULL;
+}
+
+/* By its name, or by that of older recordings. */
+static const struct row_column *find_column(const struct row_table *table, const char *name,
+					    bool *ret_gone)
+{
+	static const struct {
+		const char *table, *was, *is;
+	} renamed[] = {
+		/* How far an estimate is off followed from sums over windows. */
+		{ "watch", "missed_missed", "error2" },
+		{ "watch", "missed_ms", NULL },
+		{ "watch", "ms_ms", NULL },
+	};
+
+	*ret_gone = false;
+	for (size_t i = 0; i < ARRAY_SIZE(renamed); i++) {
+		if (strcmp(table->name, renamed[i].table) || strcmp(name, renamed[i].was))
+			continue;
+		*ret_gone = !renamed[i].is;
+		return renamed[i].is ? column_of(table, renamed[i].is) : NULL;
+	}
+	return column_of(table, name);
 }
 
 static enum sbt_value_type type_of(const struct row_column *column)
@@ -123,10 +147,12 @@ static int make_plan(struct file_rows *rows, const struct sbt_view *view,
 
 	for (size_t i = 0; i < sbt_view_column_count(view); i++) {
 		const char *name = sbt_view_column(view, i);
-		const struct row_column *known = find_column(table, name);
+		bool gone;
+		const struct row_column *known = find_column(table, name, &gone);
 
 		if (!known) {
-			add_unknown(rows, table->name, name);
+			if (!gone)
+				add_unknown(rows, table->name, name);
 			continue;
 		}
 		plan->type[i] = type_of(known);

@@ -30,12 +30,17 @@ WITH each AS (
 	FROM @CALLS_OF_WINDOWS@
 	GROUP BY process, second, rollup.kind, fn
 ), @AT_WINDOWS_OF_CALLS@, b AS MATERIALIZED (
-	SELECT process, kind, fn, hot.missed, sum(calls * more * part) AS calls
+	SELECT process, kind, fn, hot.missed, sum(calls * more * part) AS calls, 0 AS seen
 	FROM recorded
 	JOIN at USING (process, second)
 	JOIN hot USING (process, since)
 	JOIN known USING (process)
 	GROUP BY process, kind, fn, since
+	UNION ALL
+	SELECT process, kind, fn, 0, sum(calls) * each, CAST(sum(calls) AS REAL)
+	FROM recorded
+	JOIN known USING (process)
+	GROUP BY process, kind, fn
 ), u AS MATERIALIZED (
 	SELECT process, kind, fn, sum(b.calls) AS missed, @MISSED_OF_CALLS_BY@ AS missed_by
 	FROM b

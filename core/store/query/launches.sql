@@ -30,13 +30,19 @@ WITH s AS (
 	FROM @CALLS_OF_WINDOWS@
 	GROUP BY process, second, rollup.kind, fn, device, 6
 ), @AT_WINDOWS_OF_CALLS@, b AS MATERIALIZED (
-	SELECT process, fn, device, stack, hot.missed, sum(calls * more * part) AS calls
+	SELECT process, fn, device, stack, hot.missed, sum(calls * more * part) AS calls, 0 AS seen
 	FROM recorded
 	JOIN at USING (process, second)
 	JOIN hot USING (process, since)
 	JOIN known USING (process)
 	WHERE kind IN (SELECT id FROM kind WHERE name = 'launch')
 	GROUP BY process, fn, device, stack, since
+	UNION ALL
+	SELECT process, fn, device, stack, 0, sum(calls) * each, CAST(sum(calls) AS REAL)
+	FROM recorded
+	JOIN known USING (process)
+	WHERE kind IN (SELECT id FROM kind WHERE name = 'launch')
+	GROUP BY process, fn, device, stack
 ), u AS MATERIALIZED (
 	SELECT process, fn, device, stack, sum(b.calls) AS missed, @MISSED_OF_CALLS_BY@ AS missed_by
 	FROM b

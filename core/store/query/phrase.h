@@ -161,8 +161,7 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 	"), missed AS MATERIALIZED (" \
 		"SELECT process, sum(missed) AS missed," \
 		" CAST(sum(missed_by) AS REAL) / max(sum(missed), 1) AS unsure," \
-		" (1.645 + 1.0 / max(sum(count), 1)) * root(sum(error2)) / max(sum(missed), 1)" \
-		" AS error," \
+		" (1.645 + 1.0 / max(sum(count), 1)) * root(sum(error2)) AS error," \
 		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns" \
 		" FROM windows GROUP BY process" \
 	")"
@@ -172,7 +171,8 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 	" JOIN function f ON f.id = fn" \
 	" WHERE f.hot AND freed = 0 AND process IN (SELECT process FROM missed) AND " IN_WINDOW
 /* Calls by window, from rows named recorded, and how much was missed for each. Where none of a
- * window is left, which another clock's second or old sums can do, the others stand for it. */
+ * window is left, which another clock's second or old sums can do, the others stand for it; and
+ * where no window that missed any has one, all that were seen do. */
 #define AT_WINDOWS_OF_CALLS \
 	AT_WINDOWS "," \
 	"hot AS MATERIALIZED (" \
@@ -181,16 +181,21 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 		" JOIN windows USING (process, since)" \
 		" GROUP BY process, since" \
 	"), known AS MATERIALIZED (" \
-		"SELECT process, max(missed.missed, 1) / max(sum(hot.missed), 1) AS part," \
-		" sum(hot.missed > 0) AS windows, sum(hot.missed) AS missed," \
-		" sum(hot.missed * hot.missed) AS missed2" \
-		" FROM hot JOIN missed USING (process) GROUP BY process" \
+		"SELECT process, max(missed.missed, 1) / max(total(hot.missed), 1) AS part," \
+		" iif(total(hot.missed) > 0, 0, missed.missed / seen) AS each, seen," \
+		" total(hot.missed > 0) AS windows, total(hot.missed) AS missed," \
+		" total(hot.missed * hot.missed) AS missed2" \
+		" FROM missed" \
+		" JOIN (SELECT process, sum(calls) AS seen FROM recorded GROUP BY process)" \
+		" USING (process)" \
+		" LEFT JOIN hot USING (process) GROUP BY process" \
 	")"
-/* How far the sum of what was missed of a function, by window, may be off (90 %): as far as all
- * calls of the process may, and by half as much as its share of them differs from window to window,
- * since each window stands for the time next to it. */
+/* How far the sum of what was missed of a function, by window, may be off (90 %): as far as its
+ * share of all calls of the process may, and by half as much as that share differs from window to
+ * window, since each window stands for the time next to it. */
 #define MISSED_OF_CALLS_BY \
-	"both(both(sum(b.calls) * error, sum(b.calls) * unsure), CASE WHEN known.windows < 3" \
+	"both(both(iif(sum(b.calls) > 0, sum(b.calls) / missed.missed, sum(b.seen) / known.seen)" \
+	" * error, sum(b.calls) * unsure), CASE WHEN known.windows < 3" \
 	" THEN max(coalesce(sum(b.calls) * (1 - sum(b.calls) / part / known.missed), 0), 0)" \
 	" ELSE 0.5 * window_error(known.windows, sum(b.calls), known.missed," \
 	" sum(b.calls * b.calls), sum(b.calls * b.missed), known.missed2) END)"
