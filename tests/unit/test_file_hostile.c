@@ -8,10 +8,11 @@
 #include "core/sbt/format.h"
 #include "tests/unit/file_fixture.h"
 
-#define CUTS 150
 #ifdef __SANITIZE_THREAD__ /* which makes all of it slow, and has little to see here */
-#define FLIPS 80
+#define CUTS  40
+#define FLIPS 40
 #else
+#define CUTS  150
 #define FLIPS 400
 #endif
 #define STORM_ROWS 40

@@ -209,6 +209,7 @@ static void the_file_stays_below_its_limit(void **state)
 	struct stat st;
 	struct store_stats stats;
 
+	needs_many_rows();
 	f->config.keep_bytes = 24 << 20;
 	assert_int_equal(fixture_open(f), 0);
 	for (int i = 0; i < 200; i++, now_ns += 3 * SECOND_NS) {
@@ -236,6 +237,7 @@ static void one_users_ops_do_not_push_out_anothers(void **state)
 	uint64_t seed = 5, now_ns = 1000 * SECOND_NS;
 	struct store_stats stats;
 
+	needs_many_rows();
 	f->config.keep_bytes = 24 << 20;
 	assert_int_equal(fixture_open(f), 0);
 	store_add(f->store, &(struct core_process){ .id = 1, .pid = 5, .uid = 7, .user = 7 });
