@@ -222,7 +222,7 @@ def edited(database):
 
 def library(copy="lib"):
     if copy == "lib" and DRIVER not in ("", USUAL):
-        copy = "beside"
+        copy = os.path.join("beside", DRIVER.removeprefix("libcuda.so."))
     return os.path.join(FAKE, copy, "libcuda.so.1")
 
 
