@@ -4,6 +4,7 @@ docs/, and their links lead somewhere; completion completes."""
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -193,7 +194,7 @@ class Completion(unittest.TestCase):
             case "$*" in
             "query apis --csv --limit 1") echo pid,column_apis ;;
             "ps --csv --limit 1") echo pid,column_ps ;;
-            *) exec {BUILD}/tsctl "$@" ;;
+            *) exec {shlex.quote(str(BUILD))}/tsctl "$@" ;;
             esac''')
         program.chmod(0o755)
         cls.path = ENVIRONMENT["PATH"]
@@ -206,14 +207,14 @@ class Completion(unittest.TestCase):
 
     def bash(self, *words):
         """What bash offers for the last of the words."""
-        line = f"""source {COMPLETION}/tsctl.bash
+        line = f"""source {shlex.quote(str(COMPLETION))}/tsctl.bash
             COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
             _tsctl; printf '%s\\n' "${{COMPREPLY[@]}}" """
         return output("bash", "-c", line, "bash", "tsctl", *words).split()
 
     def fish(self, line):
         listed = output("fish", "--no-config", "-c",
-                        f"source {COMPLETION}/tsctl.fish; complete -C '{line}'")
+                        f"source {shlex.quote(str(COMPLETION))}/tsctl.fish; complete -C '{line}'")
         return [offer.split("\t")[0] for offer in listed.splitlines()]
 
     def test_bash(self):
