@@ -47,14 +47,11 @@ sys.stdin.readline()
 def code_of(pid, path):
     """The executable mappings of a file: (bytes in the process, bytes in the file)."""
     found = []
-    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory, open(path, "rb") as file:
-        for line in maps:
-            fields = line.split()
-            if len(fields) > 5 and "x" in fields[1] and os.path.realpath(fields[5]) == os.path.realpath(path):
-                start, end = (int(each, 16) for each in fields[0].split("-"))
-                memory.seek(start)
-                file.seek(int(fields[2], 16))
-                found.append((memory.read(end - start), file.read(end - start)))
+    with open(f"/proc/{pid}/mem", "rb") as memory, open(path, "rb") as file:
+        for start, end, offset in tracesmith.code_mapped(pid, path):
+            memory.seek(start)
+            file.seek(offset)
+            found.append((memory.read(end - start), file.read(end - start)))
     return found
 
 
@@ -69,17 +66,13 @@ def symbol_offset(path, name):
 
 def breakpoint_at(pid, name):
     """Whether the kernel has a probe there."""
-    path, offset = tracesmith.library(), symbol_offset(tracesmith.library(), name)
-    with open(f"/proc/{pid}/maps") as maps:
-        for line in maps:
-            fields = line.rstrip("\n").split(None, 5)
-            if len(fields) > 5 and "x" in fields[1] and os.path.realpath(fields[5]) == os.path.realpath(path):
-                start, end = (int(each, 16) for each in fields[0].split("-"))
-                at = int(fields[2], 16)
-                if at <= offset < at + end - start:
-                    with open(f"/proc/{pid}/mem", "rb") as memory:
-                        memory.seek(start + offset - at)
-                        return memory.read(1) == b"\xcc"
+    path = tracesmith.library()
+    offset = symbol_offset(path, name)
+    for start, end, at in tracesmith.code_mapped(pid, path):
+        if at <= offset < at + end - start:
+            with open(f"/proc/{pid}/mem", "rb") as memory:
+                memory.seek(start + offset - at)
+                return memory.read(1) == b"\xcc"
     return False
 
 

@@ -237,6 +237,18 @@ def ours_of(pid):
         return [line for line in maps if "tracesmith" in os.path.basename(line)]
 
 
+def code_mapped(pid, path):
+    """Where it has executable mappings of a file: (start, end, offset in the file)."""
+    found = []
+    with open(f"/proc/{pid}/maps") as maps:
+        for line in maps:
+            place, access, offset, _, _, *name = line.rstrip("\n").split(None, 5)  # a name may have spaces
+            if name and "x" in access and os.path.realpath(name[0]) == os.path.realpath(path):
+                start, end = (int(each, 16) for each in place.split("-"))
+                found.append((start, end, int(offset, 16)))
+    return found
+
+
 def driver_directory(prefix="tracesmith-driver-"):
     """For a copy of the driver that the daemon is to find by itself; the caller removes it."""
     directory = tempfile.mkdtemp(prefix=prefix)

@@ -97,7 +97,7 @@ def cupti_path():
     if "CUPTI" in os.environ:
         return os.environ["CUPTI"]
     with open("/proc/self/maps") as file:
-        return next(line.split()[-1] for line in file if "libcupti.so" in line)
+        return next(line.rstrip("\n").split(None, 5)[5] for line in file if "libcupti.so" in line)
 
 
 class Seen(ctypes.Structure):
