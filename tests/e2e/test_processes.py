@@ -1,7 +1,6 @@
 """Processes come, fork, run other programs, crash and end; each is one row with its own calls."""
 import json
 import os
-import re
 import signal
 import subprocess
 import unittest
@@ -118,8 +117,8 @@ class Filter(tracesmith.Case):
         self.assertIn(hidden, self.daemon.answer("ps")["note"])
         self.assertIn(hidden, self.daemon.ctl("query", "apis", "--pid", other.pid).err)
         self.assertRegex(self.daemon.ctl("status").out, "! filters +only processes of 1 user are traced\n")
-        check = self.daemon.ctl("status", "--check")  # as it was meant to be; a busy host may lose what it may
-        self.assertTrue(check.code == 0 or re.search(r"mapping records lost|\(mapping\)|could wait no longer", check.out), check.out)
+        # As it was meant to be, whatever a busy host is warned of.
+        self.assertNotIn("filters", self.daemon.ctl("status", "--check").out)
 
 
 class FilterByCgroup(unittest.TestCase):
@@ -167,25 +166,20 @@ class FilterByReload(tracesmith.Case):
 class RateLimit(tracesmith.Case):
     settings = "[probe]\nrate_limit = 1000\n"
 
-    def setUp(self):
-        self.copy = self.own_driver()  # what is left out of other programs is counted as well
-        self.standing = (self.copy,)
-        super().setUp()
-
     def test_what_is_left_out_is_of_its_process(self):
         """So it is if the process has ended before it is counted."""
-        quiet = workload("leak", "--steps", "5", copy=self.copy)
+        quiet = workload("leak", "--steps", "5")
         self.addCleanup(lambda: quiet.communicate("\n"))
         wait_for("it", lambda: self.daemon.known(quiet.pid))
         self.assertNotIn("rate-limit", self.daemon.answer("apis", "--pid", quiet.pid)["loss"])
         for _ in range(3):
-            process, _ = run("rate", "--kind", "launch", "--count", "5000", copy=self.copy)
+            process, _ = run("rate", "--kind", "launch", "--count", "5000")
             self.daemon.wait_ended(process.pid)
             self.assertGreater(self.daemon.answer("apis", "--pid", process.pid)["loss"]["rate-limit"], 0)
         self.assertNotIn("rate-limit", self.daemon.answer("apis", "--pid", quiet.pid)["loss"])
 
     def test_what_is_left_out_is_counted(self):
-        process, expected = run("rate", "--kind", "launch", "--count", "20000", copy=self.copy)
+        process, expected = run("rate", "--kind", "launch", "--count", "20000")
         self.daemon.wait_ended(process.pid)
         made = [row["calls"] for row in expected if row.get("fn") == "cuLaunchKernel"][0]
         seen = self.daemon.apis(process.pid)["cuLaunchKernel"]["calls"]
