@@ -9,12 +9,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+import unittest
 import uuid
 from pathlib import Path
 
-from tracesmith import BUILD, FAKE, skip
+from tracesmith import BUILD, FAKE, preloadable, skip
 
-CACHE = Path(os.environ.get("TS_CACHE", os.path.join(BUILD, "cache")))
+CACHE = Path(preloadable(os.environ.get("TS_CACHE", os.path.join(BUILD, "cache"))))
 BOOT_SECONDS_MAX = 500
 # What the kernel lets the container do beside systemd-nspawn's defaults: load and attach BPF, and
 # take over a descriptor of another process.
@@ -90,7 +91,7 @@ def debian():
              str(half), os.environ.get("TS_MIRROR", "http://deb.debian.org/debian")],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if made.returncode:
-            skip(f"debootstrap cannot make a Debian root:\n{made.stdout[-2000:]}")
+            raise unittest.SkipTest(f"debootstrap cannot make a Debian root:\n{made.stdout[-2000:]}")
         half.rename(root)
     return root
 
@@ -174,4 +175,7 @@ class Container:
 
 if __name__ == "__main__":
     require("debootstrap")
-    print(debian())
+    try:
+        print(debian())
+    except unittest.SkipTest as why:
+        skip(why)

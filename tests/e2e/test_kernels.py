@@ -7,16 +7,17 @@ preemption.
 """
 
 import os
+import shlex
 import unittest
 
 import tracesmith
 import vm
 from container import require
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE, BUILD, SOURCE = map(shlex.quote, (os.path.dirname(os.path.abspath(__file__)), tracesmith.BUILD, tracesmith.SOURCE))
 # Emulation is slow: give things the time.
 COUNTS = f"""
-export TS_BUILD={tracesmith.BUILD} TS_SOURCE={tracesmith.SOURCE} TS_DEADLINE=100
+export TS_BUILD={BUILD} TS_SOURCE={SOURCE} TS_DEADLINE=100
 uname -rv
 /usr/bin/python3 -B {HERE}/test_counts.py Counts.test_every_function &&
 /usr/bin/python3 -B {HERE}/test_returns.py Probed.test_the_trial_is_passed_and_leaves_nothing &&
@@ -30,7 +31,7 @@ FLOOD = f"""
 REFUSED = f"""
 uname -r
 mkdir /run/ts
-{tracesmith.BUILD}/tracesmithd --socket /run/ts/control.sock --state-dir /run/ts 2>&1 |
+{BUILD}/tracesmithd --socket /run/ts/control.sock --state-dir /run/ts 2>&1 |
 	sed 's/^/said: /'
 echo "ended with: ${{PIPESTATUS[0]}}"
 """

@@ -45,14 +45,15 @@ grep -x "Uid:.*" /proc/$(pid)/status
 test "$(stat -c %U /proc/$(pid))" = tracesmith
 if ! systemctl cat tracesmithd.service | grep -q CAP_SYS_ADMIN$; then
 	grep -Ex "CapBnd:.{UNIT_MASK}" /proc/$(pid)/status
-	for child in "" $(pgrep -P $(pid)); do
-		case $(cat /proc/${{child:-$(pid)}}/comm) in
-		ts-broker) mask={BROKER_MASK} ;;
-		ts-opener | ts-zygote) mask={OPENER_MASK} ;;
+	for each in $(pid) $(pgrep -P $(pid)); do
+		status=$(cat /proc/$each/status) || continue # has ended
+		case $status in
+		Name:?ts-broker*) mask={BROKER_MASK} ;;
+		Name:?ts-opener* | Name:?ts-zygote*) mask={OPENER_MASK} ;;
 		*) mask={mask()} ;;
 		esac
-		grep -Ex "CapEff:.$mask" /proc/${{child:-$(pid)}}/status
-		grep -Ex "CapPrm:.$mask" /proc/${{child:-$(pid)}}/status
+		grep -Ex "CapEff:.$mask" <<<"$status"
+		grep -Ex "CapPrm:.$mask" <<<"$status"
 	done
 	pgrep -P $(pid) -x ts-broker
 	pgrep -P $(pid) -x ts-opener
