@@ -16,10 +16,11 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 # A driver of a name of its own: no other process is seen.
-os.environ["TS_DRIVER"] = DRIVER = f"libcuda.so.{os.getpid()}"
+os.environ["TS_DRIVER"] = "own"
 
 import tracesmith  # pylint: disable=wrong-import-position
 from test_ship import PASSWORD, SHIP, Server  # pylint: disable=wrong-import-position
+from tracesmith import DRIVER  # pylint: disable=wrong-import-position
 
 MINUTES = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 
@@ -39,7 +40,7 @@ def used(pid):
 
 
 def measure(what, folder, program, prefix=()):
-    path, daemon, server = os.path.join(folder, what), tracesmith.Daemon(libraries=DRIVER), Server()
+    path, daemon, server = os.path.join(folder, what), tracesmith.Daemon(), Server()
     os.mkdir(path)
     shutil.copy(tracesmith.library("lib"), os.path.join(path, DRIVER))
     os.symlink(DRIVER, os.path.join(path, "libcuda.so.1"))

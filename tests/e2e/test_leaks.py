@@ -563,11 +563,11 @@ class OtherNamespace(tracesmith.Case):
 
     def test_target_in_its_own_mount_and_pid_namespace(self):
         """Its copy of the library has a path that exists for it alone, and it is gone when asked for."""
-        script = ('mount -t tmpfs none /mnt && mkdir /mnt/gpu && cp "$1" /mnt/gpu/ && cp "$2" /mnt/job && '
+        script = ('mount -t tmpfs none /mnt && cp -a "$1" /mnt/gpu && cp "$2" /mnt/job && '
                   'LD_LIBRARY_PATH=/mnt/gpu exec /mnt/job --seconds 600 --leak-every 5 --pace-ms 5')
         process = subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "job", tracesmith.library(),
-             tracesmith.workload_path("leak")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+            ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "job",
+             os.path.dirname(tracesmith.library()), tracesmith.workload_path("leak")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
             env=dict(os.environ, FAKE_CUDA_TIME_SCALE="0"), start_new_session=True)
         self.addCleanup(lambda: (os.killpg(process.pid, signal.SIGKILL), process.communicate()))
         want = read_until(process, "leak")

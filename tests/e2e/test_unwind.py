@@ -51,13 +51,7 @@ class Case(tracesmith.Case):
 
     environment = {"TRACESMITH_PATIENCE": "20"}  # a stack that is not found in time is cut
 
-    def setUp(self):
-        """The daemon's figures, of all that it sees, are to be of these programs alone."""
-        directory = tracesmith.driver_directory()
-        self.addCleanup(shutil.rmtree, directory)
-        self.driver, self.standing = tracesmith.copy_library(directory), (directory,)
-        self.library = tracesmith.library(directory)
-        super().setUp()
+    library = tracesmith.library()
 
     def launch(self):
         self.daemon.start(prefix=["env", *(f"{name}={value}" for name, value in self.environment.items())])

@@ -23,9 +23,6 @@ import unit
 SOURCE = os.environ.get("TS_SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("TS_BUILD") or os.path.join(SOURCE, "build", "release")
 FAKE = os.path.join(BUILD, "tests", "fake")
-# A driver of another file name, whose processes the daemons of the other tests do not see: so tests can run beside them.
-DRIVER = os.environ.get("TS_DRIVER", "")
-USUAL = "libcuda.so.1"
 # How an answer ends that may be another one soon: a busy machine has no good moment of a process, has not looked at it yet,
 # or has not started the one that answers.
 AGAIN = ("; try again", ": try again", ": try again in a moment", ": try again in a few seconds")
@@ -33,6 +30,27 @@ DEADLINE = float(os.environ.get("TS_DEADLINE", "60"))
 # 'exact': all tests of the exact tier with calls that are reported from inside.
 LIGHT = os.environ.get("TS_LIGHT", "request")
 SKIP = 77
+
+
+def _own_driver():
+    """Copies of the simulated driver under a file name that nobody else has, where there is one ('own'): who else uses CUDA on the
+    host is not seen then, counted or waited for, and takes no room from those who are. Returns the name and the folder of the
+    copies; no name: the daemons look for every driver."""
+    if not os.environ.get("TS_DRIVER"):
+        return "", FAKE
+    folder = tempfile.mkdtemp(prefix="own-", dir=FAKE)
+    atexit.register(shutil.rmtree, folder)
+    os.chmod(folder, 0o755)
+    name = f"libcuda.so.{os.path.basename(folder).removeprefix('own-')}"
+    for copy in "lib", "lib2":
+        os.mkdir(os.path.join(folder, copy))
+        shutil.copy(os.path.join(FAKE, copy, "libcuda.so.1"), os.path.join(folder, copy, name))
+        os.symlink(name, os.path.join(folder, copy, "libcuda.so.1"))
+    os.symlink(os.path.join(FAKE, "lib", "libcupti.so.13"), os.path.join(folder, "lib", "libcupti.so.13"))
+    return name, folder
+
+
+DRIVER, DRIVERS = _own_driver()
 
 
 def skip(why):
@@ -221,14 +239,12 @@ def edited(database):
 
 
 def library(copy="lib"):
-    if copy == "lib" and DRIVER not in ("", USUAL):
-        copy = os.path.join("beside", DRIVER.removeprefix("libcuda.so."))
-    return os.path.join(FAKE, copy, "libcuda.so.1")
+    return os.path.join(DRIVERS, copy, "libcuda.so.1")
 
 
 def pattern(path):
-    """It alone, in a setting of patterns that are separated by spaces."""
-    return path.replace(" ", "?")
+    """Its file alone, in a setting of patterns that are separated by spaces."""
+    return os.path.realpath(path).replace(" ", "?")
 
 
 def ours_of(pid):
@@ -278,7 +294,7 @@ _short = {}
 
 
 def preloadable(path):
-    """The same file or folder by a path that LD_PRELOAD takes, in which there is no space and no colon."""
+    """The same file or folder by a path that LD_PRELOAD, debootstrap and modprobe take, in which there is no space and no colon."""
     if not any(character in path for character in " :\t"):
         return path
     folder = BUILD if path.startswith(BUILD + os.sep) else os.path.dirname(path)
