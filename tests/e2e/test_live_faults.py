@@ -156,7 +156,7 @@ class Live(Faulty):
                 self.assertTrue(told is None or told["pid"] == pid and told["stopped_ns"] > 0, (faulty, told))
                 result = self.daemon.ctl_again("detach", pid)
                 self.assertTrue(result.code == 0 or told is None and "not attached" in result.err, (faulty, told, result.err))
-                self.assertEqual(tracesmith.ours_of(pid), [], faulty)
+                self.assertEqual(tracesmith.ours_of(pid), [], (faulty, told, result.code, result.out, result.err))
                 self.assertTrue(rounds(process), "the program has ended")
             finally:
                 free.append(process)
