@@ -366,7 +366,8 @@ class Case(unittest.TestCase):
     def own_copy(self):
         directory = driver_directory()
         self.addCleanup(shutil.rmtree, directory)
-        shutil.copy(library(), directory)
+        with open(library(), "rb") as file:
+            write_library(directory, file.read())
         self.standing = (directory,)
 
     def own_driver(self):
