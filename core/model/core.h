@@ -175,7 +175,7 @@ struct core_watch {
 	uint8_t part; /* enum price_part */
 	uint64_t windows, watched_ns, all_ns;
 	uint64_t seen;	    /* hot calls in the windows */
-	uint64_t missed;    /* those outside, estimated */
+	int64_t missed;	    /* those outside, estimated; less than 0: see error2 */
 	uint64_t missed_by; /* how far that may be off for the price alone */
 	uint64_t whole;	    /* EXACT: hot calls outside of windows that were watched as well */
 	/* The square of how far by chance, as one standard deviation; of a row, what that adds to

@@ -11,6 +11,7 @@
 #define OPEN	    2	 /* times as much: none has come after it */
 #define DOUBT	    0.15 /* of the rate, by one window: nothing is surer than that */
 #define PRIOR	    0.1	 /* of the square of a step: no way is right for sure by one window */
+#define ERROR2_MAX  1e16 /* so that sums of them fit in 64 bits */
 #define UNKNOWN	    0.7	 /* of what is guessed, until a window was foretold */
 #define SOON	    0.25 /* of the window before */
 
@@ -79,7 +80,7 @@ static double error2(const struct between *between, const struct sight *passed)
 	       weight * (1 - weight) * apart * apart + step * step;
 }
 
-static void between_close(struct between *between)
+void between_close(struct between *between)
 {
 	between->passed = (struct sight){ 0 };
 	between->told = between->told2 = 0;
@@ -94,6 +95,7 @@ void between_see(struct between *between, const struct sight *sight)
 /* What of it was not told yet. */
 static struct guess between_tell(struct between *between, double hits, double hits2)
 {
+	hits2 = fmin(hits2, ERROR2_MAX);
 	struct guess guess = { .hits = hits - between->told,
 			       .error2 = hits2 - between->told2,
 			       .by_time = 1 - weight_of_colds(between) };
@@ -181,7 +183,7 @@ struct guess between_end(struct between *between, const struct sight *passed,
 		hits = (hits + hits_in(between, &before, &all)) / 2;
 	if (is_long(between, &all))
 		hits = (hits + hits_in(between, &between->latest, &all)) / 2;
-	all2 = between->foretold > 0 ? error2(between, &all) : hits * hits;
+	all2 = fmin(between->foretold > 0 ? error2(between, &all) : hits * hits, ERROR2_MAX);
 	guess = between_tell(between, hits, between->told2);
 	guess.before2 = all2 / 2 - between->told2;
 	guess.error2 = all2 / 2;

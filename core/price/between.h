@@ -44,6 +44,8 @@ struct guess {
 
 /* It is watched all the time, and this is seen. */
 void between_see(struct between *between, const struct sight *sight);
+/* What passes from now on is another gap. */
+void between_close(struct between *between);
 /* Time without a window, since the last call. */
 struct guess between_pass(struct between *between, const struct sight *passed);
 /* A window starts. `passed`, since the last call, becomes what of it belongs to the window before,

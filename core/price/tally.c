@@ -3,8 +3,13 @@
 
 #include <math.h>
 
-/* Of what was guessed: little is left to guess of where the rest of a cycle is short. */
+#include "core/base/time.h"
+
+/* Of what was guessed of the rest of a cycle, unless that is short: then it corrects what was
+ * guessed before. */
+#define PART_MIN 0.5
 #define PART_MAX 2
+#define SHORT_NS (100 * NS_PER_MS)
 
 void tally_init(struct tally *tally)
 {
@@ -63,16 +68,20 @@ uint64_t tally_take(struct tally *tally, uint64_t now_ns)
 void tally_cycle(struct tally *tally, struct watch_cycle *cycle)
 {
 	uint64_t all_ns = cycle->end_ns - cycle->start_ns, watched_ns;
-	double rest_ns = (double)(all_ns - cycle->watched_ns), part;
+	double rest_ns = (double)(all_ns - cycle->watched_ns), part = 1;
 
 	if (!all_ns)
 		return;
 	tally_pass(tally, cycle->end_ns);
 	watched_ns = tally->ns < all_ns ? tally->ns : all_ns;
-	part = rest_ns > 0 ? fmin((double)(all_ns - watched_ns) / rest_ns, PART_MAX) : 1;
+	if (rest_ns > SHORT_NS)
+		part = fmin(fmax((double)(all_ns - watched_ns) / rest_ns, PART_MIN), PART_MAX);
 	cycle->watched_ns = watched_ns;
-	cycle->missed = (uint64_t)((double)cycle->missed * part);
+	cycle->missed = (int64_t)((double)cycle->missed * part);
 	cycle->missed_by = (uint64_t)((double)cycle->missed_by * part);
 	cycle->error2 = (int64_t)((double)cycle->error2 * part * part);
-	cycle->hits = tally_take(tally, cycle->end_ns);
+	/* Those of a window that goes on are its. */
+	cycle->hits = 0;
+	if (cycle->window || !tally_is_open(tally))
+		cycle->hits = tally_take(tally, cycle->end_ns);
 }

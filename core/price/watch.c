@@ -40,6 +40,7 @@ void watch_init_after(struct watch *watch, const struct watch_config *config,
 	watch->had = was.had;
 	watch->threads = was.threads;
 	watch->between = was.between;
+	between_close(&watch->between);
 	watch->foretold = was.rate > 0;
 }
 
@@ -279,10 +280,11 @@ void watch_configure(struct watch *watch, const struct watch_config *config)
 	}
 }
 
-/* It was watched whole up to now. */
+/* It was watched whole up to now, or that is reported. */
 static void watch_begin_gap(struct watch *watch, uint64_t now_ns)
 {
-	watch->last_ns = now_ns;
+	if (now_ns > watch->last_ns)
+		watch->last_ns = now_ns;
 	watch->missed_colds = 0;
 }
 
@@ -461,8 +463,10 @@ bool watch_tick(struct watch *watch, uint64_t now_ns, bool open)
 		/* From the end of the last cycle to now nothing was watched. */
 		if (watch->phase == WATCH_WHOLE && watch->last_ns)
 			watch_note_gap(watch, now_ns);
-		if (watch->phase == WATCH_WHOLE)
+		if (watch->phase == WATCH_WHOLE) {
+			between_close(&watch->between);
 			watch->parted_ns = 0;
+		}
 		return open;
 	}
 	if (watch->phase == WATCH_WHOLE)

@@ -4,8 +4,6 @@
 
 #include "core/price/watch.h"
 
-#define ERROR2_MAX 1e15 /* so that sums of them fit in 64 bits */
-
 /* As if it had not been watched: by what its hits took, it would have made more. */
 static struct sight watch_sight(const struct watch *watch, uint64_t passed_ns)
 {
@@ -22,11 +20,6 @@ void watch_see(struct watch *watch, uint64_t passed_ns)
 	struct sight seen = watch_sight(watch, passed_ns);
 
 	between_see(&watch->between, &seen);
-}
-
-static double error2_within(double error2)
-{
-	return fmin(fmax(error2, -ERROR2_MAX), ERROR2_MAX);
 }
 
 static struct watch_cycle *watch_next_cycle(struct watch *watch)
@@ -47,32 +40,37 @@ static struct watch_cycle *watch_note_cycle(struct watch *watch, uint64_t end_ns
 		.start_ns = watch->last_ns,
 		.end_ns = end_ns,
 		.opened_ns = watch->opened_ns,
-		.missed = (uint64_t)fmax(missed, 0),
+		.missed = (int64_t)floor(missed),
 		.missed_by =
 			(uint64_t)(fmax(guess->hits, 0) * guess->by_time * watch_unsure(watch)),
-		.error2 = (int64_t)error2_within(guess->error2),
+		.error2 = (int64_t)guess->error2,
 	};
 	watch->missed_part = missed - (double)cycle->missed;
 	watch->last_ns = end_ns;
 	return cycle;
 }
 
-/* Of the window before. */
-static void watch_correct(struct watch *watch, double error2)
+/* What was reported of the window before. */
+static void watch_correct(struct watch *watch, struct guess *guess)
 {
+	double missed = fmin(guess->hits, 0);
+
 	if (watch->opened_ns)
 		*watch_next_cycle(watch) = (struct watch_cycle){
 			.start_ns = watch->last_ns,
 			.end_ns = watch->last_ns,
 			.opened_ns = watch->opened_ns,
-			.error2 = (int64_t)error2_within(error2),
+			.missed = (int64_t)missed,
+			.error2 = (int64_t)guess->before2,
 		};
+	guess->hits -= missed;
 }
 
 static struct sight watch_passed(const struct watch *watch, uint64_t now_ns)
 {
-	return (struct sight){ .ns = (double)(now_ns - watch->last_ns),
-			       .colds = (double)watch->missed_colds };
+	uint64_t ns = now_ns > watch->last_ns ? now_ns - watch->last_ns : 0;
+
+	return (struct sight){ .ns = (double)ns, .colds = (double)watch->missed_colds };
 }
 
 /* So far without a window. */
@@ -92,8 +90,11 @@ void watch_note_gap(struct watch *watch, uint64_t now_ns)
 void watch_halve_gap(struct watch *watch, uint64_t now_ns)
 {
 	struct sight passed = watch_passed(watch, now_ns);
-	struct guess guess = between_halve(&watch->between, &passed);
+	struct guess guess;
 
+	if (!watch->opened_ns)
+		return;
+	guess = between_halve(&watch->between, &passed);
 	watch->missed_colds -= (uint64_t)passed.colds;
 	if (passed.ns >= 1)
 		watch_note_cycle(watch, watch->last_ns + (uint64_t)passed.ns, &guess);
@@ -113,7 +114,7 @@ void watch_end_window(struct watch *watch, uint64_t now_ns)
 	passed.ns -= fmin(watch_switch_ns(watch), passed.ns);
 	guess = between_end(&watch->between, &passed, &window);
 	watch->missed_colds = 0;
-	watch_correct(watch, guess.before2);
+	watch_correct(watch, &guess);
 	watch->opened_ns = watch->since_ns;
 	cycle = watch_note_cycle(watch, now_ns, &guess);
 	cycle->window = true;

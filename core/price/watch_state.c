@@ -80,8 +80,11 @@ static struct interval hit_interval(const struct watch *watch)
 				.low = hit_price_ns(watch, middle->low),
 				.high = hit_price_ns(watch, middle->high) };
 
-	if (watch->config.switch_ns)
+	if (watch->config.switch_ns) {
+		/* In noise, or behind the GPU, none shows. */
+		hit.high = hit.high > 0 ? hit.high : estimate;
 		return hit;
+	}
 	if (!watch_is_measured(watch))
 		return (struct interval){ .ratio = estimate, .high = most };
 	return (struct interval){ .ratio = fmin(hit.ratio, most),
@@ -97,10 +100,12 @@ double watch_hit_price_ns(const struct watch *watch)
 double watch_unsure(const struct watch *watch)
 {
 	struct interval hit = hit_interval(watch);
+	const struct sight *last = &watch->between.last;
+	double rate = last->ns > 0 ? last->hits / last->ns : 0;
 
-	if (!(watch->windows_ns > 0))
-		return 0;
-	return (hit.high - hit.low) / 2 * watch->windows_hits / watch->windows_ns;
+	if (watch->windows_ns > 0)
+		rate = watch->windows_hits / watch->windows_ns;
+	return (hit.high - hit.low) / 2 * rate;
 }
 
 /* What is always paid. A few hot calls tell little of what a cold one costs: the estimate holds

@@ -41,9 +41,10 @@ enum watch_phase {
  * watched program takes longer, by what each hit costs it, so an unwatched one makes more calls. */
 struct watch_cycle {
 	uint64_t start_ns, end_ns, watched_ns;
-	uint64_t opened_ns;    /* of the window, or of the last one before */
-	uint64_t hits, missed; /* hot calls seen, and made besides as far as these tell */
-	uint64_t missed_by;    /* how far `missed` may be off for the price alone */
+	uint64_t opened_ns; /* of the window, or of the last one before */
+	uint64_t hits;	    /* hot calls seen */
+	int64_t missed;	    /* and made besides as far as these tell; see error2 */
+	uint64_t missed_by; /* how far `missed` may be off for the price alone */
 	/* The square of how far by chance, as one standard deviation. Less than 0: what was
 	 * reported of the gap before the window of opened_ns ended was too much; it lasts no time.
 	 */

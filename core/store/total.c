@@ -208,7 +208,7 @@ static int add_watch(struct totals *totals, const struct core_watch *watch)
 				   .part = watch->part,
 				   .device = -1,
 				   .what = TOTAL_MISSED,
-				   .count = watch->missed,
+				   .count = watch->missed > 0 ? (uint64_t)watch->missed : 0,
 			   });
 }
 

@@ -186,6 +186,36 @@ static void what_was_seen_when_it_was_watched_whole_holds(void **state)
 	assert_about(between_pass(&between, &passed).hits, 2000);
 }
 
+/* As of a watch that follows another one. */
+static void a_gap_that_was_left_open_is_none_of_the_next(void **state)
+{
+	struct between between = steady();
+	struct sight passed = sight(0, 24000, 60000);
+	struct guess guess;
+
+	between_pass(&between, &passed);
+	between_close(&between);
+	guess = gap(&between, sight(0, 400, 1000), sight(50000, 1000, 250));
+	assert_true(guess.hits < 200001);
+	assert_true(guess.before2 > 0);
+}
+
+/* A minute at its pace, and then it makes none. */
+static void what_was_guessed_too_high_is_taken_back(void **state)
+{
+	struct between between = steady();
+	struct sight passed = sight(0, 0, 60000), none = sight(0, 0, 250);
+	double told = between_pass(&between, &passed).hits;
+	struct guess guess;
+
+	passed = sight(0, 0, 0);
+	guess = between_end(&between, &passed, &none);
+	assert_true(told > 0 && guess.hits < 0);
+	between = steady();
+	passed = sight(0, 0, 60000);
+	assert_about(told + guess.hits, between_end(&between, &passed, &none).hits);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -201,6 +231,8 @@ int main(void)
 		cmocka_unit_test(to_be_asked_changes_nothing),
 		cmocka_unit_test(a_window_that_was_cut_off_tells_little),
 		cmocka_unit_test(what_was_seen_when_it_was_watched_whole_holds),
+		cmocka_unit_test(a_gap_that_was_left_open_is_none_of_the_next),
+		cmocka_unit_test(what_was_guessed_too_high_is_taken_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,8 @@
 
 #include "core/price/tally.h"
 
+#define MS 1000000ull
+
 static void everything_counts_at_first(void **state)
 {
 	struct tally tally;
@@ -50,23 +52,23 @@ static void calls_in_the_grace_are_let_through_and_do_not_count(void **state)
 /* It opens before the watch sees it and shuts after: so much less was missed. */
 static void a_cycle_is_told_by_what_counted(void **state)
 {
-	struct watch_cycle cycle = { .start_ns = 1000,
-				     .end_ns = 2000,
-				     .watched_ns = 200,
+	struct watch_cycle cycle = { .start_ns = 1000 * MS,
+				     .end_ns = 2000 * MS,
+				     .watched_ns = 200 * MS,
 				     .hits = 20,
 				     .missed = 80,
 				     .missed_by = 8 };
 	struct tally tally;
 
 	tally_init(&tally);
-	tally_take(&tally, 1000);
-	tally_shut(&tally, 1000, 0);
-	tally_open(&tally, 1300);
-	for (uint64_t ns = 1300; ns < 1700; ns += 10)
-		assert_true(tally_hit(&tally, ns));
-	tally_shut(&tally, 1700, 0);
+	tally_take(&tally, 1000 * MS);
+	tally_shut(&tally, 1000 * MS, 0);
+	tally_open(&tally, 1300 * MS);
+	for (uint64_t ms = 1300; ms < 1700; ms += 10)
+		assert_true(tally_hit(&tally, ms * MS));
+	tally_shut(&tally, 1700 * MS, 0);
 	tally_cycle(&tally, &cycle);
-	assert_int_equal(cycle.watched_ns, 400);
+	assert_int_equal(cycle.watched_ns, 400 * MS);
 	assert_int_equal(cycle.hits, 40);
 	assert_int_equal(cycle.missed, 60);
 	assert_int_equal(cycle.missed_by, 6);
@@ -75,52 +77,58 @@ static void a_cycle_is_told_by_what_counted(void **state)
 /* The window ends with the cycle, and what is recorded after it counts in the next one. */
 static void what_comes_after_a_cycle_counts_in_the_next(void **state)
 {
-	struct watch_cycle first = { .start_ns = 0, .end_ns = 1000, .watched_ns = 500 };
-	struct watch_cycle second = { .start_ns = 1000, .end_ns = 3000, .missed = 200 };
+	struct watch_cycle first = { .start_ns = 0, .end_ns = 1000 * MS, .watched_ns = 500 * MS };
+	struct watch_cycle second = { .start_ns = 1000 * MS, .end_ns = 3000 * MS, .missed = 200 };
 	struct tally tally;
 
 	tally_init(&tally);
 	tally_take(&tally, 0);
 	tally_shut(&tally, 0, 0);
-	tally_open(&tally, 500);
-	tally_shut(&tally, 1020, 0);
+	tally_open(&tally, 500 * MS);
+	tally_shut(&tally, 1020 * MS, 0);
 	tally_cycle(&tally, &first);
-	assert_int_equal(first.watched_ns, 500);
-	assert_true(tally_hit(&tally, 1010));
-	tally_open(&tally, 2000);
-	tally_shut(&tally, 2480, 0);
+	assert_int_equal(first.watched_ns, 500 * MS);
+	assert_true(tally_hit(&tally, 1010 * MS));
+	tally_open(&tally, 2000 * MS);
+	tally_shut(&tally, 2480 * MS, 0);
 	tally_cycle(&tally, &second);
-	assert_int_equal(second.watched_ns, 500);
+	assert_int_equal(second.watched_ns, 500 * MS);
 	assert_int_equal(second.hits, 1);
 	assert_int_equal(second.missed, 150);
 }
 
-/* Asked a moment before the window, and that opened a little late: little is left to guess of. */
-static void what_was_told_before_is_not_told_again(void **state)
+/* Somebody asks in a window: what it saw is its own all the same, and what is left to guess of the
+ * time before it corrects what was guessed. */
+static void a_window_that_goes_on_keeps_its_hits(void **state)
 {
-	struct watch_cycle correction = { .start_ns = 1000, .end_ns = 1000, .error2 = -7 };
-	struct watch_cycle cycle = {
-		.start_ns = 1000, .end_ns = 2000, .watched_ns = 999, .hits = 20, .missed = 80
+	struct watch_cycle asked = { .start_ns = 0, .end_ns = 1000 * MS, .missed = 500 };
+	struct watch_cycle correction = { .start_ns = 1000 * MS, .end_ns = 1000 * MS };
+	struct watch_cycle window = {
+		.start_ns = 1000 * MS, .end_ns = 2000 * MS, .watched_ns = 999 * MS, .missed = 80
 	};
 	struct tally tally;
 
+	correction.missed = -7;
+	correction.error2 = -9;
+	window.error2 = 9;
+	window.window = true;
 	tally_init(&tally);
 	tally_take(&tally, 0);
 	tally_shut(&tally, 0, 0);
-	tally_open(&tally, 1300);
-	assert_true(tally_hit(&tally, 1400));
+	tally_open(&tally, 1000 * MS);
+	assert_true(tally_hit(&tally, 1400 * MS));
+	tally_cycle(&tally, &asked);
+	assert_int_equal(asked.hits, 0);
+	assert_int_equal(asked.missed, 500);
+	assert_true(tally_hit(&tally, 1500 * MS));
 	tally_cycle(&tally, &correction);
-	assert_int_equal(correction.error2, -7);
-	assert_int_equal(correction.hits, 0);
-	tally_cycle(&tally, &cycle);
-	assert_int_equal(cycle.hits, 1);
-	assert_int_equal(cycle.missed, 160);
-	cycle = (struct watch_cycle){
-		.start_ns = 2000, .end_ns = 3000, .watched_ns = 1000, .missed = 5, .error2 = 9
-	};
-	tally_cycle(&tally, &cycle);
-	assert_int_equal(cycle.missed, 5);
-	assert_int_equal(cycle.error2, 9);
+	assert_int_equal(correction.missed, -7);
+	assert_int_equal(correction.error2, -9);
+	tally_cycle(&tally, &window);
+	assert_int_equal(window.hits, 2);
+	assert_int_equal(window.watched_ns, 1000 * MS);
+	assert_int_equal(window.missed, 80);
+	assert_int_equal(window.error2, 9);
 }
 
 int main(void)
@@ -131,7 +139,7 @@ int main(void)
 		cmocka_unit_test(calls_in_the_grace_are_let_through_and_do_not_count),
 		cmocka_unit_test(a_cycle_is_told_by_what_counted),
 		cmocka_unit_test(what_comes_after_a_cycle_counts_in_the_next),
-		cmocka_unit_test(what_was_told_before_is_not_told_again),
+		cmocka_unit_test(a_window_that_goes_on_keeps_its_hits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

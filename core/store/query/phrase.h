@@ -155,7 +155,7 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 		"SELECT process, second AS since," \
 		" second + sum(watched_ns) / 1000000000 + 2 AS until," \
 		" CAST(sum(missed) AS REAL) AS missed, sum(missed_by) AS missed_by," \
-		" total(error2) AS error2," \
+		" max(total(error2), 0) AS error2," \
 		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns, sum(windows) AS count" \
 		" FROM watch WHERE all_ns > 0 AND " IN_WINDOW " GROUP BY process, second" \
 	"), missed AS MATERIALIZED (" \
@@ -206,15 +206,23 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 	"windows AS MATERIALIZED (" \
 		"SELECT process, second AS since," \
 		" lead(second, 1, 1e18) OVER (PARTITION BY process ORDER BY second) AS until," \
-		" coalesce(CAST(missed AS REAL) / (seen + whole), 0) AS more," \
+		/* What windows missed that saw nothing is in proportion to what others did. */ \
+		" coalesce(CAST(missed AS REAL) / (seen + whole), 0)" \
+		" * coalesce(total(missed) OVER all_of / total(missed)" \
+		" FILTER (WHERE seen + whole > 0) OVER all_of, 1) AS more," \
 		/* In unwatched time a launch costs the program less. */ \
 		" coalesce(CAST(missed AS REAL) / (all_ns - watched_ns) * watched_ns / seen, 1)" \
 		" AS faster," \
-		" (all_ns - watched_ns) / 1e6 AS ms, missed, missed_by, watched_ns, all_ns" \
+		" (all_ns - watched_ns) / 1e6 AS ms, missed, missed_by, watched_ns, all_ns," \
+		" windows AS opened, error2" \
 		" FROM watch WHERE part = " PART_EXACT " AND " IN_WINDOW \
+		" WINDOW all_of AS (PARTITION BY process)" \
 	"), missed AS MATERIALIZED (" \
-		"SELECT process, sum(ms > 0) AS windows, sum(ms) AS ms, sum(ms * ms) AS ms2," \
-		" CAST(sum(missed_by) AS REAL) / max(sum(missed), 1) AS unsure," \
+		"SELECT process, sum(opened) AS windows, sum(ms) AS ms, sum(ms * ms) AS ms2," \
+		/* For the price, and by chance. */ \
+		" both(CAST(sum(missed_by) AS REAL)," \
+		" (1.645 + 1.0 / max(sum(opened), 1)) * root(total(error2)))" \
+		" / max(sum(missed), 1) AS unsure," \
 		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns" \
 		" FROM windows GROUP BY process HAVING sum(all_ns) > 0" \
 	")"
