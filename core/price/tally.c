@@ -81,7 +81,7 @@ void tally_cycle(struct tally *tally, struct watch_cycle *cycle)
 	cycle->missed_by = (uint64_t)((double)cycle->missed_by * part);
 	cycle->error2 = (int64_t)((double)cycle->error2 * part * part);
 	/* Those of a window that goes on are its. */
-	cycle->hits = 0;
+	cycle->hits = tally->ns = 0;
 	if (cycle->window || !tally_is_open(tally))
 		cycle->hits = tally_take(tally, cycle->end_ns);
 }

@@ -50,19 +50,22 @@ static struct watch_cycle *watch_note_cycle(struct watch *watch, uint64_t end_ns
 	return cycle;
 }
 
-/* What was reported of the window before. */
+/* What was reported of the window before; without one, this window has all of it. */
 static void watch_correct(struct watch *watch, struct guess *guess)
 {
 	double missed = fmin(guess->hits, 0);
 
-	if (watch->opened_ns)
-		*watch_next_cycle(watch) = (struct watch_cycle){
-			.start_ns = watch->last_ns,
-			.end_ns = watch->last_ns,
-			.opened_ns = watch->opened_ns,
-			.missed = (int64_t)missed,
-			.error2 = (int64_t)guess->before2,
-		};
+	if (!watch->opened_ns) {
+		guess->error2 += guess->before2;
+		return;
+	}
+	*watch_next_cycle(watch) = (struct watch_cycle){
+		.start_ns = watch->last_ns,
+		.end_ns = watch->last_ns,
+		.opened_ns = watch->opened_ns,
+		.missed = (int64_t)missed,
+		.error2 = (int64_t)guess->before2,
+	};
 	guess->hits -= missed;
 }
 
