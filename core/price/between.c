@@ -5,15 +5,16 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define KEPT	    0.9	 /* of the past, from one window to the next */
-#define AS_FORETOLD 0.45 /* of the squares: a gap lies between two windows, */
-#define AS_LATEST   0.25 /* and in one longer than the latest were, their mean tells as much */
-#define OPEN	    2	 /* times as much: none has come after it */
-#define DOUBT	    0.15 /* of the rate, by one window: nothing is surer than that */
-#define PRIOR	    0.1	 /* of the square of a step: no way is right for sure by one window */
+#define KEPT 0.9 /* decay of older windows' weight, per window */
+/* Variance of a gap's rate, relative to the mean squared prediction error of a window: */
+#define AS_FORETOLD 0.45 /* between two windows, */
+#define AS_LATEST   0.25 /* in a gap longer than the latest windows, whose mean counts too, */
+#define OPEN	    2	 /* and this many times that while no window follows */
+#define DOUBT	    0.15 /* least relative error of the rate, after one window */
+#define PRIOR	    0.1	 /* least squared prediction error, in squares of a step */
 #define ERROR2_MAX  1e16 /* so that sums of them fit in 64 bits */
-#define UNKNOWN	    0.7	 /* of what is guessed, until a window was foretold */
-#define SOON	    0.25 /* of the window before */
+#define UNKNOWN	    0.7	 /* relative error until a window has been predicted */
+#define SOON	    0.25 /* a window shorter than this, relative to the last, was cut off */
 
 /* Hot calls for each cold one, of late. */
 static double between_step(const struct between *between)
@@ -67,8 +68,8 @@ static bool is_long(const struct between *between, const struct sight *passed)
 	return passed->ns > between->latest.ns;
 }
 
-/* Of what passed, by what is known now: of the rate, of the ways, and of the steps that its ends
- * cut. */
+/* Variance of the estimate for a gap: that of the rate, the disagreement of both methods, and one
+ * step, as the gap may start and end within one. */
 static double error2(const struct between *between, const struct sight *passed)
 {
 	double weight = weight_of_colds(between), step = fmax(between_step(between), 1);
@@ -92,10 +93,9 @@ void between_see(struct between *between, const struct sight *sight)
 	between_close(between);
 }
 
-/* What of it was not told yet. */
+/* The part of the gap's estimate that is not reported yet. */
 static struct guess between_tell(struct between *between, double hits, double hits2)
 {
-	hits2 = fmin(hits2, ERROR2_MAX);
 	struct guess guess = { .hits = hits - between->told,
 			       .error2 = hits2 - between->told2,
 			       .by_time = 1 - weight_of_colds(between) };
@@ -108,7 +108,10 @@ static struct guess between_tell(struct between *between, double hits, double hi
 /* Nothing has come after it. */
 static double open_error2(const struct between *between, const struct sight *passed, double hits)
 {
-	return between->foretold > 0 ? OPEN * error2(between, passed) : pow(UNKNOWN * hits, 2);
+	double open2 =
+		between->foretold > 0 ? OPEN * error2(between, passed) : pow(UNKNOWN * hits, 2);
+
+	return fmin(open2, ERROR2_MAX);
 }
 
 struct guess between_pass(struct between *between, const struct sight *passed)

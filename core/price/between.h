@@ -28,7 +28,8 @@ struct between {
 	/* Sums of the squares of how far windows were foretold off, and of the product of both, as
 	 * rates; likewise. */
 	double by_time2, by_colds2, by_both, foretold;
-	/* Of this gap: what passed of it, without hits; and what it is taken to have by now. */
+	/* The current gap: its length and cold calls so far, and the estimate reported for it, with
+	 * the square of its error. */
 	struct sight passed;
 	double told, told2;
 };
@@ -38,8 +39,8 @@ struct between {
  * much. */
 struct guess {
 	double hits, error2; /* error2: the square of how far they may be off, as one deviation */
-	double before2; /* what the error of the gap's parts so far changes by, to be half of all */
-	double by_time; /* which part of them rests on time */
+	double before2;	     /* added to the error reported so far, makes it half of the gap's */
+	double by_time;	     /* share of `hits` that is estimated by time */
 };
 
 /* It is watched all the time, and this is seen. */

@@ -110,7 +110,6 @@ void watch_end_window(struct watch *watch, uint64_t now_ns)
 	struct guess guess;
 
 	watch->window_ns = now_ns - watch->since_ns;
-	watch->window_hits = watch->hits;
 	watch->windows_ns += (double)watch->window_ns;
 	watch->windows_hits += (double)watch->hits;
 	window = watch_sight(watch, watch->window_ns);
@@ -122,7 +121,7 @@ void watch_end_window(struct watch *watch, uint64_t now_ns)
 	cycle = watch_note_cycle(watch, now_ns, &guess);
 	cycle->window = true;
 	cycle->watched_ns = watch->window_ns;
-	cycle->hits = watch->window_hits;
+	cycle->hits = watch->hits;
 }
 
 void watch_end(struct watch *watch, uint64_t now_ns)

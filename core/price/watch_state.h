@@ -65,7 +65,6 @@ struct watch {
 	uint64_t length_ns; /* of a gap or a window, at least */
 	uint64_t parted_ns; /* since then it is not watched whole, 0: it is */
 	uint64_t window_ns; /* of the last window */
-	uint64_t window_hits;
 	/* Start of the last time that it was watched; what is guessed of the time since; and what
 	 * of that is less than a call, or was reported too high. */
 	uint64_t opened_ns;
@@ -169,12 +168,12 @@ double watch_switch_part(const struct watch *watch);
 double watch_hit_price_ns(const struct watch *watch);
 /* Unwatched, it makes more calls by its price. How far that may be off, as a share of them. */
 double watch_unsure(const struct watch *watch);
-/* watch_cycle.c: it was watched whole that long; a window ends; one is wanted; so far there is
- * none.
- */
+/* watch_cycle.c. It was watched whole for that long. */
 void watch_see(struct watch *watch, uint64_t passed_ns);
 void watch_end_window(struct watch *watch, uint64_t now_ns);
+/* The next window is about to open. */
 void watch_halve_gap(struct watch *watch, uint64_t now_ns);
+/* The gap goes on. */
 void watch_note_gap(struct watch *watch, uint64_t now_ns);
 /* Of the time, for windows: they come at least that often. */
 double watch_share_min(const struct watch *watch);

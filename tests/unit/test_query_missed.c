@@ -1,5 +1,5 @@
 /* test_query_missed: what is estimated of calls between windows has bounds in any case. */
-#include "tests/unit/query_fixture.h"
+#include "tests/unit/windows_fixture.h"
 
 #define PID    4000000
 #define MISSED 9000
@@ -48,20 +48,11 @@ static void add_program(struct store *store, uint32_t id, const struct program *
 
 static int setup(void **state)
 {
-	static const struct function functions[] = {
-		[FN_LAUNCH] = { .name = "cuLaunchKernel",
-				.kind = OP_LAUNCH,
-				.effect = EFFECT_SUBMIT,
-				.hot = true },
-	};
 	struct fixture *fixture;
 
-	if (fixture_setup(state) != 0)
+	if (windows_setup(state) != 0)
 		return -1;
 	fixture = *state;
-	fixture->config.functions = (struct function_table){ functions, ARRAY_SIZE(functions) };
-	if (fixture_open(fixture) != 0)
-		return -1;
 	for (uint32_t i = 0; i < ARRAY_SIZE(programs); i++)
 		add_program(fixture->store, i, &programs[i]);
 	fixture_commit(fixture, fixture_now_ns);

@@ -7,7 +7,7 @@
 
 #include "core/price/row.h"
 #include "core/price/tally.h"
-#include "tests/unit/query_fixture.h"
+#include "tests/unit/windows_fixture.h"
 
 #define TRIALS	 30 /* of each kind and length, alone and beside others */
 #define PID	 4000000
@@ -19,7 +19,6 @@
 #define HIT_NS	 3000.
 #define BUDGET	 0.01
 #define SECONDS	 64
-#define FN_OTHER (FN_LAUNCH + 1)
 
 /* The other one is what a second thread does evenly, where there is one. */
 enum function_of { LAUNCH, OTHER, FUNCTIONS };
@@ -79,11 +78,6 @@ static struct trial {
 	double truth, told, by;
 	bool windows;
 } trials[PROGRAMS + 1][FUNCTIONS];
-
-static double uniform(void)
-{
-	return (rand() + 0.5) / (RAND_MAX + 1.0);
-}
 
 static double between(double least, double most)
 {
@@ -292,20 +286,6 @@ static void run(const struct host *host, enum kind kind, uint32_t id, struct sto
 		trials[id][which].truth = (double)rhythm.made[which];
 }
 
-static bool number(const char *row, const char *column, double *ret)
-{
-	char text[32];
-	const char *at;
-
-	snprintf(text, sizeof(text), "\"%s\":", column);
-	at = strstr(row, text);
-	assert_non_null(at);
-	if (strncmp(at + strlen(text), "null", 4) == 0)
-		return false;
-	*ret = strtod(at + strlen(text), NULL);
-	return true;
-}
-
 static void estimate(const struct fixture *fixture)
 {
 	Tracesmith__V1__QueryRequest request = TRACESMITH__V1__QUERY_REQUEST__INIT;
@@ -321,10 +301,10 @@ static void estimate(const struct fixture *fixture)
 
 		row += *row == '\n';
 		row[strcspn(row, "\n")] = '\0';
-		assert_true(number(row, "pid", &pid));
+		pid = number(row, "pid");
 		trial = &trials[(int)pid - PID][!!strstr(row, "KernelEx")];
-		assert_true(number(row, "calls", &trial->told));
-		trial->windows = number(row, "plus_minus", &trial->by);
+		trial->told = number(row, "calls");
+		trial->windows = row_number(row, "plus_minus", &trial->by);
 		row += strlen(row);
 		*row = '\n';
 	}
@@ -333,25 +313,12 @@ static void estimate(const struct fixture *fixture)
 
 static int setup(void **state)
 {
-	static const struct function functions[] = {
-		[FN_LAUNCH] = { .name = "cuLaunchKernel",
-				.kind = OP_LAUNCH,
-				.effect = EFFECT_SUBMIT,
-				.hot = true },
-		[FN_OTHER] = { .name = "cuLaunchKernelEx",
-			       .kind = OP_LAUNCH,
-			       .effect = EFFECT_SUBMIT,
-			       .hot = true },
-	};
 	struct fixture *fixture;
 	uint32_t id = 0;
 
-	if (fixture_setup(state) != 0)
+	if (windows_setup(state) != 0)
 		return -1;
 	fixture = *state;
-	fixture->config.functions = (struct function_table){ functions, ARRAY_SIZE(functions) };
-	if (fixture_open(fixture) != 0)
-		return -1;
 	srand(getenv("TS_SEED") ? (unsigned int)atoi(getenv("TS_SEED")) : 3);
 	for (size_t host = 0; host < ARRAY_SIZE(hosts); host++)
 		for (int kind = 0; kind < KINDS; kind++)

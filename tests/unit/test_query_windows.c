@@ -6,7 +6,7 @@
 
 #include "core/price/row.h"
 #include "core/price/tally.h"
-#include "tests/unit/query_fixture.h"
+#include "tests/unit/windows_fixture.h"
 
 #define PID	    4000000
 #define PROGRAMS    200
@@ -21,7 +21,6 @@
 #define HIT_NS	    100e3 /* what a recorded call costs the program */
 #define BUDGET	    0.03
 
-#define FN_OTHER    (FN_LAUNCH + 1)
 #define UNSURE	    0.03  /* a price, as a standard deviation */
 #define NINE_OF_TEN 1.645 /* standard deviations hold so many */
 
@@ -55,11 +54,6 @@ static struct program program;
 static bool changing;	      /* the programs of changing_run() */
 static uint32_t only = NAMES; /* the kernel of priced_run() */
 static struct estimates calls, counts[NAMES], times[NAMES], running, idle, dense, sparse;
-
-static double uniform(void)
-{
-	return (rand() + 0.5) / (RAND_MAX + 1.0);
-}
 
 static void add_whole(struct store *store)
 {
@@ -219,18 +213,6 @@ static void program_run(uint32_t id, struct store *store)
 	idle.of[id].truth = (double)program.made.idle_ns;
 }
 
-static double number(const char *row, const char *column)
-{
-	char text[32];
-	const char *at;
-
-	snprintf(text, sizeof(text), "\"%s\":", column);
-	at = strstr(row, text);
-	assert_non_null(at);
-	assert_memory_not_equal(at + strlen(text), "null", 4);
-	return strtod(at + strlen(text), NULL);
-}
-
 static void take(struct estimates *estimates, const char *row, const char *column, const char *by)
 {
 	struct estimate *estimate = &estimates->of[(int)number(row, "pid") - PID];
@@ -378,24 +360,11 @@ static void priced_run(uint32_t id, struct store *store)
 
 static int setup(void **state)
 {
-	static const struct function functions[] = {
-		[FN_LAUNCH] = { .name = "cuLaunchKernel",
-				.kind = OP_LAUNCH,
-				.effect = EFFECT_SUBMIT,
-				.hot = true },
-		[FN_OTHER] = { .name = "cuLaunchKernelEx",
-			       .kind = OP_LAUNCH,
-			       .effect = EFFECT_SUBMIT,
-			       .hot = true },
-	};
 	struct fixture *fixture;
 
-	if (fixture_setup(state) != 0)
+	if (windows_setup(state) != 0)
 		return -1;
 	fixture = *state;
-	fixture->config.functions = (struct function_table){ functions, ARRAY_SIZE(functions) };
-	if (fixture_open(fixture) != 0)
-		return -1;
 	srand(3);
 	memset(counts, 0, sizeof(counts));
 	memset(times, 0, sizeof(times));
