@@ -13,8 +13,10 @@ struct library_copy *copy_free(struct library_copy *library)
 {
 	if (!library)
 		return NULL;
-	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++) {
 		links_release(&library->links[group], library->copies->remover);
+		owned_unref(library->undone[group]);
+	}
 	probe_detach(library->probes);
 	held_file_unref(library->file);
 	held_file_unref(library->next_file);
@@ -267,6 +269,34 @@ static void on_put_on(struct linking *linking)
 	library->error = probe_put_on(library->fresh, library->fd, &library->in_way);
 }
 
+/* Not here: who kept the second link from being made now keeps the kernel from being done with the
+ * first. */
+static void copy_undo(struct library_copy *library)
+{
+	for (enum probe_group group = 0; library->fresh && group < PROBE_GROUPS; group++) {
+		struct probe_link *link = probe_take_wide(library->fresh, group);
+		struct owned_link *owned = link ? owned_new() : NULL;
+
+		if (!owned) {
+			probe_link_free(link);
+			continue;
+		}
+		owned->link = link;
+		owned_unref(library->undone[group]);
+		library->undone[group] = owned_close(library->copies->remover, owned);
+	}
+	library->fresh = probe_detach(library->fresh);
+}
+
+static bool copy_is_undoing(const struct library_copy *library)
+{
+	bool undoing = false;
+
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+		undoing |= owned_is_closing(library->undone[group]);
+	return undoing;
+}
+
 static void on_attached(struct linking *linking)
 {
 	struct library_copy *library = list_item(linking, struct library_copy, linking);
@@ -274,7 +304,7 @@ static void on_attached(struct linking *linking)
 
 	library->busy = false;
 	if (library->error < 0)
-		library->fresh = probe_detach(library->fresh);
+		copy_undo(library);
 	library->probes = TAKE(library->fresh);
 	library->attached_ns = uv_hrtime();
 	copy_set_file(library, library->probes);
@@ -309,6 +339,8 @@ void copy_attach(struct library_copy *library)
 {
 	struct copies *copies = library->copies;
 
+	if (copy_is_undoing(library))
+		return;
 	library->work.data = library;
 	library->busy = copies->going &&
 			uv_queue_work(copies->loop, &library->work, on_read, on_read_done) == 0;

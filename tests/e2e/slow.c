@@ -3,7 +3,8 @@
  * whose name has `slow-to-read`; opening the library that is loaded into programs; and the kernel,
  * to take probes off a library (TS_SLOW_LINKS=S: S seconds). Or, instead
  * of all that, the mappings of programs called `slow-to-map`, until somebody writes to the FIFO
- * TS_SLOW_MAPS; or only the first bytes of a libcuda, for TS_SLOW_DRIVER milliseconds. */
+ * TS_SLOW_MAPS; or only the first bytes of a libcuda, for TS_SLOW_DRIVER milliseconds; or only the
+ * start of a child by a thread, until there is a file TS_SLOW_CHILD. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -17,10 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#define SLOW_S 6 /* longer than a thread waits for a processor */
+#define SLOW_S	      6 /* longer than a thread waits for a processor */
+#define CHILD_POLL_US 1000
+#define CHILD_POLLS   60000
 
 static void *next(const char *name)
 {
@@ -29,7 +34,7 @@ static void *next(const char *name)
 
 static int is_all_slow(void)
 {
-	return !getenv("TS_SLOW_MAPS") && !getenv("TS_SLOW_DRIVER");
+	return !getenv("TS_SLOW_MAPS") && !getenv("TS_SLOW_DRIVER") && !getenv("TS_SLOW_CHILD");
 }
 
 static void take_long(void)
@@ -182,6 +187,21 @@ __attribute__((visibility("default"))) int __open_2(const char *path, int flags)
 int __open_2(const char *path, int flags)
 {
 	return open(path, flags);
+}
+
+/* A thread makes a pair for each child that it starts. */
+__attribute__((visibility("default"))) int socketpair(int domain, int type, int protocol,
+						      int pair[2])
+{
+	int (*real)(int, int, int, int *) = next("socketpair");
+	const char *file = getenv("TS_SLOW_CHILD");
+
+	for (int i = 0; file && syscall(SYS_gettid) != getpid() && i < CHILD_POLLS; i++) {
+		if (access(file, F_OK) == 0)
+			break;
+		usleep(CHILD_POLL_US);
+	}
+	return real(domain, type, protocol, pair);
 }
 
 /* It hands over what it closes, and only the last descriptor of a link takes its time. */

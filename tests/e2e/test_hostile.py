@@ -17,6 +17,7 @@ from tracesmith import wait_for
 KILLS = int(os.environ.get("TS_KILLS", 2))  # tests/soak/kills has more
 TRIES = 20
 HOLD = os.path.join(tracesmith.BUILD, "tests", "e2e", "e2e_hold")
+SLOW = tracesmith.preloadable(os.path.join(tracesmith.BUILD, "tests", "e2e", "libe2e_slow.so"))
 
 
 def descriptors(pid):
@@ -44,12 +45,20 @@ class Held(tracesmith.Case):
         self.addCleanup(os.rmdir, directory)
         process = subprocess.Popen([HOLD, *options, directory, os.path.join(self.daemon.directory, "inject.sock") if hello else "-", *map(str, arguments)],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(self.end, process)
+        self.addCleanup(self.let_go, process)
         line = process.stdout.readline()
         if not line and process.wait() == tracesmith.SKIP:
             self.skipTest("no FUSE here")
         self.assertEqual(line, "held\n")
         return process
+
+    def let_go(self, process):
+        """To be killed is not enough, nor is its main thread's end: whoever serves its file has to go."""
+        if process.poll() is None and not process.stdin.closed:
+            process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(tracesmith.DEADLINE)
+        self.end(process)
 
     def release(self, process):
         process.communicate(timeout=120)
@@ -161,15 +170,18 @@ class Mapped(Held):
         self.fork()
         self.release(held)
 
-
     def test_who_keeps_the_host_from_forking_is_named(self):
-        """It takes the lock when it sees the first breakpoint; the kernel is mostly not done by then. Nothing can be started meanwhile."""
+        """It takes the lock when it sees the first breakpoint; the kernel is mostly not done by then. Nothing can be started meanwhile,
+        and a thread of the daemon that tries to start a child stops none of the others."""
         for _ in range(TRIES):
-            self.daemon.start()
             directory = tempfile.mkdtemp(prefix="tracesmith-driver-")
+            os.chmod(directory, 0o755)
             self.addCleanup(shutil.rmtree, directory)
+            child = os.path.join(directory, "child")
+            self.daemon.start(["env", f"LD_PRELOAD={SLOW}", f"TS_SLOW_CHILD={child}"])
             path = shutil.copy(tracesmith.library(), os.path.join(directory, self.libraries))
             held = self.hold(path, 0, hello=False, options=["--breakpoint"])
+            open(child, "w").close()
             named = f"Process {held.pid} keeps the lock of its memory while probes are put on '{path}'"
             ends = named, f"functions of '{path}'", f"Process {held.pid} keeps the lock of its memory, and maps '{path}'"
             wait_for("an end of it", lambda: any(end in self.daemon.log() for end in ends))
