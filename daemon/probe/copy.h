@@ -65,7 +65,7 @@ struct library_copy {
 	uv_work_t look;
 	bool looking, kept;
 	struct owned_link *undone[PROBE_GROUPS]; /* by the last attempt; NULL: none */
-	uint32_t keeper, keeper_told; /* 0: not known */
+	uint32_t keeper, keeper_told;		 /* 0: not known */
 	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does that;
 	 * then the linker makes the links. They have `fd`, `path`, `fresh` and `error` to
 	 * themselves meanwhile. */

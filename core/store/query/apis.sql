@@ -57,7 +57,12 @@ WITH each AS (
 		SELECT process, kind, fn, sum(calls) AS calls, sum(errors) AS errors,
 			sum(timed) AS timed, sum(total_ns) AS total_ns,
 			min(min_ns) AS min_ns, max(max_ns) AS max_ns, sum(bytes) AS bytes
-		FROM each
+		FROM (
+			SELECT * FROM each
+			UNION ALL
+			-- called before the time that is asked for, and not watched since
+			SELECT process, kind, fn, 0, 0, 0, 0, NULL, NULL, 0 FROM u
+		)
 		GROUP BY process, kind, fn
 	) each
 	LEFT JOIN function f ON f.id = each.fn

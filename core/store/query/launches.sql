@@ -52,7 +52,17 @@ WITH s AS (
 ), e AS (
 	SELECT s.process, s.fn, s.device, s.stack, calls + coalesce(u.missed, 0) AS calls, missed_by,
 		errors, captured
-	FROM s
+	FROM (
+		SELECT process, fn, device, stack, sum(calls) AS calls, sum(errors) AS errors,
+			sum(captured) AS captured
+		FROM (
+			SELECT * FROM s
+			UNION ALL
+			-- launched before the time that is asked for, and not watched since
+			SELECT process, fn, device, stack, 0, 0, 0 FROM u
+		)
+		GROUP BY process, fn, device, stack
+	) s
 	LEFT JOIN u ON u.process = s.process AND u.fn = s.fn AND u.device = s.device
 	AND u.stack IS s.stack
 ) SELECT p.pid, p.comm, @FUNCTION@, nullif(device, -1), CAST(round(calls) AS INTEGER),

@@ -150,27 +150,70 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 /* Where hot calls were watched in windows: by window (those that start in a second are one), how
  * much it stands for, and until when what was counted is its; and that in all, with how far the sum
  * may be off by chance (90 %: Student's distribution is at most 1.645 + 2 / n from 8 windows on,
- * and a little more for fewer). */
+ * and a little more for fewer).
+ *
+ * A window stands for time next to it, too, which the first and the last one may share with what is
+ * not asked for: of what was missed, only as much counts as falls into the time that is asked for,
+ * and where the windows in it leave some, the one before them stands for that. */
 #define WINDOWS \
-	"windows AS MATERIALIZED (" \
+	"last_before AS MATERIALIZED (" \
+		"SELECT process, max(second) AS second FROM watch" \
+		" WHERE all_ns > 0 AND boot = :boot" \
+		" AND second BETWEEN :first - " LONGEST_GAP_S " AND :first - 1 AND " OF_ASKED \
+		" GROUP BY process" \
+	"), each_window AS MATERIALIZED (" \
 		"SELECT process, second AS since," \
 		" second + sum(watched_ns) / 1000000000 + 2 AS until," \
 		" CAST(sum(missed) AS REAL) AS missed, sum(missed_by) AS missed_by," \
-		" max(total(error2), 0) AS error2," \
-		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns, sum(windows) AS count" \
+		" max(total(error2), 0) AS error2, sum(watched_ns) AS watched_ns," \
+		" sum(all_ns) - sum(watched_ns) AS gap_ns, sum(windows) AS count" \
 		" FROM watch WHERE all_ns > 0 AND " IN_WINDOW " GROUP BY process, second" \
+		" UNION ALL " \
+		"SELECT process, second, second + sum(watched_ns) / 1000000000 + 2," \
+		" CAST(sum(missed) AS REAL), sum(missed_by), max(total(error2), 0), 0," \
+		" sum(all_ns) - sum(watched_ns), 0" \
+		" FROM last_before JOIN watch USING (process, second)" \
+		" WHERE all_ns > 0 AND boot = :boot GROUP BY process" \
+	"), asked AS MATERIALIZED (" \
+		"SELECT process, total(max(min(end_ns, :until)" \
+		" - max(start_ns, :first * 1000000000), 0)) AS asked_ns" \
+		" FROM (SELECT 1 FROM each_window LIMIT 1) CROSS JOIN loss" \
+		" WHERE boot = :boot AND reason = " LOSS_OF_WINDOWS " AND start_ns <= :until" \
+		" GROUP BY process" \
+	"), told AS (" \
+		"SELECT process, total(gap_ns) FILTER (WHERE since >= :first) AS told_ns," \
+		" total(watched_ns) AS seen_ns" \
+		" FROM each_window GROUP BY process" \
+	"), windows AS MATERIALIZED (" \
+		"SELECT process, since, until, missed * part AS missed," \
+		" missed_by * part AS missed_by, error2 * max(part, part * part) AS error2," \
+		" watched_ns, watched_ns + gap_ns * part AS all_ns, count" \
+		" FROM (" \
+			"SELECT w.*, coalesce(iif(since >= :first," \
+			" max(min((asked_ns - seen_ns) / told_ns, 1), 0)," \
+			" (asked_ns - seen_ns - told_ns) / gap_ns), since >= :first) AS part" \
+			" FROM each_window w JOIN told USING (process)" \
+			" LEFT JOIN asked USING (process)" \
+		") WHERE since >= :first OR part > 0" \
 	"), missed AS MATERIALIZED (" \
 		"SELECT process, sum(missed) AS missed," \
 		" CAST(sum(missed_by) AS REAL) / max(sum(missed), 1) AS unsure," \
 		" (1.645 + 2.0 / max(sum(count), 1)) * root(sum(error2)) AS error," \
-		" sum(watched_ns) AS watched_ns, sum(all_ns) AS all_ns" \
+		" sum(watched_ns) AS watched_ns, CAST(sum(all_ns) AS INTEGER) AS all_ns" \
 		" FROM windows GROUP BY process" \
 	")"
+#define LONGEST_GAP_S   "180"
+#define LOSS_OF_WINDOWS "34"
+_Static_assert(LOSS_WINDOWS == 34, "LOSS_OF_WINDOWS is its number");
 /* Of rollups of hot functions, those of processes with windows. Nothing is read without any. */
 #define CALLS_OF_WINDOWS \
 	"(SELECT 1 FROM missed LIMIT 1) CROSS JOIN rollup" \
 	" JOIN function f ON f.id = fn" \
-	" WHERE f.hot AND freed = 0 AND process IN (SELECT process FROM missed) AND " IN_WINDOW
+	" WHERE f.hot AND freed = 0 AND process IN (SELECT process FROM missed) AND boot = :boot" \
+	" AND second BETWEEN min(:first, coalesce((SELECT min(since) FROM windows), :first))" \
+	" AND :until / 1000000000" \
+	" AND (second >= :first OR EXISTS (SELECT 1 FROM windows w" \
+	" WHERE w.process = rollup.process AND second BETWEEN since AND w.until - 1))"
 /* Calls by window, from rows named recorded, and how much was missed for each. Where none of a
  * window is left, which another clock's second or old sums can do, the others stand for it; and
  * where no window that missed any has one, all that were seen do. */
