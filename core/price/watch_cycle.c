@@ -89,6 +89,20 @@ void watch_note_gap(struct watch *watch, uint64_t now_ns)
 	watch_note_cycle(watch, now_ns, &guess);
 }
 
+/* The window is open: how long so far. What it saw is told at its end. */
+static void watch_note_window(struct watch *watch, uint64_t now_ns)
+{
+	if (watch->last_ns < watch->since_ns || now_ns <= watch->last_ns)
+		return;
+	*watch_next_cycle(watch) = (struct watch_cycle){
+		.start_ns = watch->last_ns,
+		.end_ns = now_ns,
+		.opened_ns = watch->since_ns,
+		.watched_ns = now_ns - watch->last_ns,
+	};
+	watch->last_ns = now_ns;
+}
+
 /* A window is wanted: the last one stands for the first half of what is between them. */
 void watch_halve_gap(struct watch *watch, uint64_t now_ns)
 {
@@ -108,6 +122,7 @@ void watch_end_window(struct watch *watch, uint64_t now_ns)
 	struct sight passed = watch_passed(watch, watch->since_ns), window;
 	struct watch_cycle *cycle;
 	struct guess guess;
+	uint64_t told_ns;
 
 	watch->window_ns = now_ns - watch->since_ns;
 	watch->windows_ns += (double)watch->window_ns;
@@ -118,9 +133,10 @@ void watch_end_window(struct watch *watch, uint64_t now_ns)
 	watch->missed_colds = 0;
 	watch_correct(watch, &guess);
 	watch->opened_ns = watch->since_ns;
-	cycle = watch_note_cycle(watch, now_ns, &guess);
+	told_ns = watch->last_ns > watch->since_ns ? watch->last_ns : watch->since_ns;
+	cycle = watch_note_cycle(watch, now_ns > told_ns ? now_ns : told_ns, &guess);
 	cycle->window = true;
-	cycle->watched_ns = watch->window_ns;
+	cycle->watched_ns = cycle->end_ns - told_ns;
 	cycle->hits = watch->hits;
 }
 
@@ -136,13 +152,12 @@ void watch_end(struct watch *watch, uint64_t now_ns)
 
 void watch_tell(struct watch *watch, uint64_t now_ns)
 {
-	/* Before the window. */
-	if (watch_is_open(watch) && watch->since_ns)
-		now_ns = watch->since_ns;
-	else if (watch->opened)
-		return;
-	if (watch->phase != WATCH_WHOLE || !watch->since_ns)
+	if (watch->phase == WATCH_WINDOW && watch->since_ns) {
+		watch_note_gap(watch, watch->since_ns);
+		watch_note_window(watch, now_ns);
+	} else if (!watch->opened && (watch->phase != WATCH_WHOLE || !watch->since_ns)) {
 		watch_note_gap(watch, now_ns);
+	}
 }
 
 bool watch_take_cycle(struct watch *watch, struct watch_cycle *ret)

@@ -159,6 +159,15 @@ static void copy_tell_keeper(struct library_copy *library)
 		library->keeper, library->path);
 }
 
+static bool copy_is_undoing(const struct library_copy *library)
+{
+	bool undoing = false;
+
+	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
+		undoing |= owned_is_closing(library->undone[group]);
+	return undoing;
+}
+
 static bool copy_is_stuck(const struct library_copy *library, uint64_t now_ns)
 {
 	uint64_t since_ns = library->file ? held_file_since_ns(library->file) : 0;
@@ -198,8 +207,9 @@ uint64_t copy_look_wait_ns(const struct library_copy *library)
 {
 	bool under_way = library->file && held_file_since_ns(library->file);
 
-	return under_way || library->keeper || copy_is_busy(library) ? (uint64_t)COPY_LOOK_NS
-								     : UINT64_MAX;
+	return under_way || library->keeper || copy_is_busy(library) || copy_is_undoing(library)
+		       ? (uint64_t)COPY_LOOK_NS
+		       : UINT64_MAX;
 }
 
 bool copy_is_blind(const struct library_copy *library)
@@ -281,20 +291,13 @@ static void copy_undo(struct library_copy *library)
 			probe_link_free(link);
 			continue;
 		}
+		/* Another attempt may start before it is off: a hit of both counts once. */
+		probe_next_epoch(library->fresh, group);
 		owned->link = link;
 		owned_unref(library->undone[group]);
 		library->undone[group] = owned_close(library->copies->remover, owned);
 	}
 	library->fresh = probe_detach(library->fresh);
-}
-
-static bool copy_is_undoing(const struct library_copy *library)
-{
-	bool undoing = false;
-
-	for (enum probe_group group = 0; group < PROBE_GROUPS; group++)
-		undoing |= owned_is_closing(library->undone[group]);
-	return undoing;
 }
 
 static void on_attached(struct linking *linking)
@@ -339,8 +342,11 @@ void copy_attach(struct library_copy *library)
 {
 	struct copies *copies = library->copies;
 
-	if (copy_is_undoing(library))
+	if (copy_is_undoing(library)) {
+		library->error = -EBUSY; /* it is tried again */
+		copies->stirred(copies);
 		return;
+	}
 	library->work.data = library;
 	library->busy = copies->going &&
 			uv_queue_work(copies->loop, &library->work, on_read, on_read_done) == 0;

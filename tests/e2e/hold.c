@@ -33,7 +33,7 @@
 #define NAME	  "page"
 #define FILE_ID	  2
 #define WRITE_MS  20
-#define LONGEST_S 120
+#define LONGEST_S 300
 
 static char *page; /* of the file */
 static _Atomic int writer, held;

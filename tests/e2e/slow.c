@@ -25,7 +25,7 @@
 
 #define SLOW_S	      6 /* longer than a thread waits for a processor */
 #define CHILD_POLL_US 1000
-#define CHILD_POLLS   60000
+#define CHILD_POLLS   20000
 
 static void *next(const char *name)
 {

@@ -420,20 +420,34 @@ static void who_asks_in_a_window_is_told_what_it_missed_before(void **state)
 {
 	struct program program = launch_bound;
 	struct watch_cycle cycle, last = { 0 };
-	uint64_t since_ns;
+	uint64_t since_ns, watched_ns = 0;
+	struct watch ended;
 
 	program_start(&program, BUDGET, 5);
 	program_run(&program, MINUTES(2));
 	while (program.watch.phase != WATCH_WINDOW || !program.watch.since_ns)
 		program_run(&program, TICK_NS);
-	since_ns = program.watch.since_ns;
-	watch_tell(&program.watch, program.now_ns);
 	while (watch_take_cycle(&program.watch, &cycle))
-		last = cycle;
-	assert_int_equal(last.end_ns, since_ns);
-	assert_true(last.missed > 0 && last.error2 > 0);
-	watch_tell(&program.watch, program.now_ns);
+		;
+	since_ns = program.watch.since_ns;
+	watch_tell(&program.watch, since_ns + TICK_NS);
+	assert_true(watch_take_cycle(&program.watch, &cycle));
+	assert_int_equal(cycle.end_ns, since_ns);
+	assert_true(cycle.missed > 0 && cycle.error2 > 0);
+	/* The window so far is known to be watched, and not again. */
+	assert_true(watch_take_cycle(&program.watch, &last));
+	assert_int_equal(last.opened_ns, since_ns);
+	assert_int_equal(last.end_ns - last.start_ns, TICK_NS);
+	assert_int_equal(last.watched_ns, TICK_NS);
+	assert_int_equal(last.missed, 0);
+	watch_tell(&program.watch, since_ns + TICK_NS);
 	assert_false(watch_take_cycle(&program.watch, &cycle));
+	ended = program.watch;
+	watch_end(&ended, since_ns + 3 * TICK_NS);
+	while (watch_take_cycle(&ended, &cycle))
+		watched_ns += cycle.watched_ns;
+	assert_int_equal(watched_ns, 2 * TICK_NS);
+	assert_int_equal(ended.window_ns, 3 * TICK_NS);
 	/* Nor while the probes come. */
 	while (program.watch.phase != WATCH_GAP || !program.watch.since_ns)
 		program_run(&program, TICK_NS);

@@ -61,7 +61,7 @@ WITH each AS (
 			SELECT * FROM each
 			UNION ALL
 			-- called before the time that is asked for, and not watched since
-			SELECT process, kind, fn, 0, 0, 0, 0, NULL, NULL, 0 FROM u
+			SELECT process, kind, fn, 0, 0, 0, 0, NULL, NULL, 0 FROM u WHERE missed >= 0.5
 		)
 		GROUP BY process, kind, fn
 	) each

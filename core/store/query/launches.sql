@@ -59,7 +59,7 @@ WITH s AS (
 			SELECT * FROM s
 			UNION ALL
 			-- launched before the time that is asked for, and not watched since
-			SELECT process, fn, device, stack, 0, 0, 0 FROM u
+			SELECT process, fn, device, stack, 0, 0, 0 FROM u WHERE missed >= 0.5
 		)
 		GROUP BY process, fn, device, stack
 	) s

@@ -152,13 +152,17 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
  * may be off by chance (90 %: Student's distribution is at most 1.645 + 2 / n from 8 windows on,
  * and a little more for fewer).
  *
- * A window stands for time next to it, too, which the first and the last one may share with what is
- * not asked for: of what was missed, only as much counts as falls into the time that is asked for,
- * and where the windows in it leave some, the one before them stands for that. */
+ * A window stands for time next to it, too, which may be beside what is asked for: of what was
+ * missed in all, only as much counts as falls into that. Where the windows in it leave some, the
+ * last one before them that saw anything stands for it, with those since: off by as much as windows
+ * differ, for a part of a gap may be like any of them (by all of it, of one window). */
 #define WINDOWS \
 	"last_before AS MATERIALIZED (" \
-		"SELECT process, max(second) AS second FROM watch" \
-		" WHERE all_ns > 0 AND boot = :boot" \
+		"SELECT process, max(second) AS since, count(*) AS count," \
+		" iif(count(*) < 2, 0.075, max(avg(" RATE " * " RATE ")" \
+		" / (avg(" RATE ") * avg(" RATE ")) - 1, 0)) AS spread2" \
+		" FROM watch" \
+		" WHERE all_ns > 0 AND windows > 0 AND seen > 0 AND boot = :boot" \
 		" AND second BETWEEN :first - " LONGEST_GAP_S " AND :first - 1 AND " OF_ASKED \
 		" GROUP BY process" \
 	"), each_window AS MATERIALIZED (" \
@@ -166,54 +170,79 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 		" second + sum(watched_ns) / 1000000000 + 2 AS until," \
 		" CAST(sum(missed) AS REAL) AS missed, sum(missed_by) AS missed_by," \
 		" max(total(error2), 0) AS error2, sum(watched_ns) AS watched_ns," \
-		" sum(all_ns) - sum(watched_ns) AS gap_ns, sum(windows) AS count" \
+		" sum(all_ns) - sum(watched_ns) AS gap_ns, sum(windows) AS count," \
+		" min(sum(watched_ns), (" LAST_SECOND " + 1 - second) * 1000000000) AS seen_ns," \
+		" 0 AS spread2, 0 AS edge" \
 		" FROM watch WHERE all_ns > 0 AND " IN_WINDOW " GROUP BY process, second" \
 		" UNION ALL " \
-		"SELECT process, second, second + sum(watched_ns) / 1000000000 + 2," \
-		" CAST(sum(missed) AS REAL), sum(missed_by), max(total(error2), 0), 0," \
-		" sum(all_ns) - sum(watched_ns), 0" \
-		" FROM last_before JOIN watch USING (process, second)" \
-		" WHERE all_ns > 0 AND boot = :boot GROUP BY process" \
+		"SELECT process, since, since + sum(watched_ns) / 1000000000 + 2," \
+		" CAST(max(sum(missed), 0) AS REAL), sum(missed_by), max(total(error2), 0), 0," \
+		" sum(all_ns) - sum(watched_ns), count," \
+		/* It opened in the middle of its second, on average, and 0.3 s off that. */ \
+		" total(max(watched_ns - (:first - second) * 1000000000 + 500000000, 0))," \
+		" spread2, iif(max(watched_ns - (:first - second) * 1000000000) > -1000000000," \
+		" CAST(max(sum(missed), 0) AS REAL) / (sum(all_ns) - sum(watched_ns)) * 3e8, 0)" \
+		" FROM last_before CROSS JOIN watch USING (process)" \
+		" WHERE all_ns > 0 AND boot = :boot AND second BETWEEN since AND :first - 1" \
+		" GROUP BY process" \
 	"), asked AS MATERIALIZED (" \
-		"SELECT process, total(max(min(end_ns, :until)" \
+		"SELECT process, max(end_ns) > :until + 1000000000 AS goes_on," \
+		" total(max(min(end_ns, (" LAST_SECOND " + 1) * 1000000000)" \
 		" - max(start_ns, :first * 1000000000), 0)) AS asked_ns" \
 		" FROM (SELECT 1 FROM each_window LIMIT 1) CROSS JOIN loss" \
 		" WHERE boot = :boot AND reason = " LOSS_OF_WINDOWS " AND start_ns <= :until" \
 		" GROUP BY process" \
 	"), told AS (" \
-		"SELECT process, total(gap_ns) FILTER (WHERE since >= :first) AS told_ns," \
-		" total(watched_ns) AS seen_ns" \
+		"SELECT process, min(since) FILTER (WHERE since >= :first) AS first_since," \
+		" total(gap_ns) FILTER (WHERE since >= :first) AS told_ns," \
+		" total(seen_ns) AS seen_ns" \
 		" FROM each_window GROUP BY process" \
+	"), beside AS MATERIALIZED (" \
+		"SELECT process, first_since, told_ns, asked_ns - seen_ns - told_ns AS more_ns," \
+		" CASE WHEN goes_on THEN 0 ELSE (SELECT gap_ns FROM each_window w" \
+		" WHERE w.process = told.process AND since = first_since) END AS first_ns" \
+		" FROM told JOIN asked USING (process) WHERE asked_ns > 0" \
 	"), windows AS MATERIALIZED (" \
 		"SELECT process, since, until, missed * part AS missed," \
-		" missed_by * part AS missed_by, error2 * max(part, part * part) AS error2," \
+		" missed_by * part AS missed_by," \
+		" error2 * max(part, part * part) + missed * missed * part * part * spread2" \
+		" + coalesce(edge * edge, 0) AS error2," \
 		" watched_ns, watched_ns + gap_ns * part AS all_ns, count" \
 		" FROM (" \
-			"SELECT w.*, coalesce(iif(since >= :first," \
-			" max(min((asked_ns - seen_ns) / told_ns, 1), 0)," \
-			" (asked_ns - seen_ns - told_ns) / gap_ns), since >= :first) AS part" \
-			" FROM each_window w JOIN told USING (process)" \
-			" LEFT JOIN asked USING (process)" \
-		") WHERE since >= :first OR part > 0" \
+			"SELECT w.*, coalesce(CASE" \
+			" WHEN since < :first THEN max(min(more_ns / gap_ns, 1), 0)" \
+			" WHEN more_ns >= 0 THEN 1" \
+			" WHEN since = first_since AND first_ns > 0" \
+			" THEN max(1 + more_ns / first_ns, 0)" \
+			" ELSE max(1 + min(more_ns + first_ns, 0) / (told_ns - first_ns), 0)" \
+			" END, since >= :first) AS part" \
+			" FROM each_window w LEFT JOIN beside USING (process)" \
+		") WHERE since >= :first OR part > 0 OR edge > 0" \
 	"), missed AS MATERIALIZED (" \
 		"SELECT process, sum(missed) AS missed," \
 		" CAST(sum(missed_by) AS REAL) / max(sum(missed), 1) AS unsure," \
 		" (1.645 + 2.0 / max(sum(count), 1)) * root(sum(error2)) AS error," \
 		" sum(watched_ns) AS watched_ns, CAST(sum(all_ns) AS INTEGER) AS all_ns" \
 		" FROM windows GROUP BY process" \
+	"), second_before AS (" \
+		"SELECT process, since AS second, until FROM windows WHERE since < :first" \
+		" UNION ALL SELECT process, second + 1, until FROM second_before" \
+		" WHERE second + 1 < min(until, :first)" \
 	")"
-#define LONGEST_GAP_S   "180"
+#define LAST_SECOND     ":until / 1000000000"
+#define RATE            "(CAST(seen AS REAL) / watched_ns)"
+#define LONGEST_GAP_S   "600"
 #define LOSS_OF_WINDOWS "34"
 _Static_assert(LOSS_WINDOWS == 34, "LOSS_OF_WINDOWS is its number");
 /* Of rollups of hot functions, those of processes with windows. Nothing is read without any. */
 #define CALLS_OF_WINDOWS \
-	"(SELECT 1 FROM missed LIMIT 1) CROSS JOIN rollup" \
-	" JOIN function f ON f.id = fn" \
-	" WHERE f.hot AND freed = 0 AND process IN (SELECT process FROM missed) AND boot = :boot" \
-	" AND second BETWEEN min(:first, coalesce((SELECT min(since) FROM windows), :first))" \
-	" AND :until / 1000000000" \
-	" AND (second >= :first OR EXISTS (SELECT 1 FROM windows w" \
-	" WHERE w.process = rollup.process AND second BETWEEN since AND w.until - 1))"
+	"(" \
+		"SELECT rollup.* FROM (SELECT 1 FROM missed LIMIT 1) CROSS JOIN rollup" \
+		" WHERE freed = 0 AND process IN (SELECT process FROM missed) AND " IN_WINDOW \
+		" UNION ALL " \
+		"SELECT rollup.* FROM second_before CROSS JOIN rollup USING (process, second)" \
+		" WHERE boot = :boot AND freed = 0" \
+	") rollup JOIN function f ON f.id = fn WHERE f.hot"
 /* Calls by window, from rows named recorded, and how much was missed for each. Where none of a
  * window is left, which another clock's second or old sums can do, the others stand for it; and
  * where no window that missed any has one, all that were seen do. */
