@@ -15,14 +15,24 @@ static const struct program {
 	const char *name;
 	uint64_t calls[4];
 	const char *row; /* of its launches, as far as it goes */
+	int64_t missed, error;
 } programs[] = {
-	{ "seen in both windows", { 100, 0, 300, 0 }, "\"calls\":9400,\"plus_minus\":1323," },
+	{ "seen in both windows",
+	  { 100, 0, 300, 0 },
+	  "\"calls\":9400,\"plus_minus\":1323,",
+	  MISSED,
+	  ERROR },
 	{ "only before the one that missed them",
 	  { 100, 0, 0, 0 },
-	  "\"calls\":9100,\"plus_minus\":1323," },
+	  "\"calls\":9100,\"plus_minus\":1323,",
+	  MISSED,
+	  ERROR },
 	{ "only when nothing had been missed",
 	  { 0, 50, 0, 0 },
-	  "\"calls\":9050,\"plus_minus\":1323," },
+	  "\"calls\":9050,\"plus_minus\":1323,",
+	  MISSED,
+	  ERROR },
+	{ "in milliseconds, maybe one", { 0, 0, 300, 0 }, "\"calls\":301,\"plus_minus\":1,", 1, 0 },
 };
 
 static void add_program(struct store *store, uint32_t id, const struct program *program)
@@ -42,8 +52,8 @@ static void add_program(struct store *store, uint32_t id, const struct program *
 					       .windows = 1,
 					       .watched_ns = SECOND_NS / 4,
 					       .all_ns = 2 * SECOND_NS,
-					       .missed = MISSED,
-					       .error2 = ERROR * ERROR });
+					       .missed = program->missed,
+					       .error2 = program->error * program->error });
 	for (uint64_t i = 0; i < ARRAY_SIZE(program->calls); i++)
 		if (program->calls[i])
 			add_rollup(store, id, FN_LAUNCH, OP_LAUNCH, program->calls[i],

@@ -69,7 +69,7 @@ WITH each AS (
 	LEFT JOIN missed ON missed.process = each.process AND f.hot
 	LEFT JOIN u ON u.process = each.process AND u.kind = each.kind AND u.fn = each.fn
 	GROUP BY each.kind, each.fn
-) SELECT @FUNCTION@, k.name, CAST(round(calls) AS INTEGER), CAST(round(root(error2)) AS INTEGER), share(watched_ns, all_ns),
+) SELECT @FUNCTION@, k.name, CAST(round(calls) AS INTEGER), CAST(round(root(error2) + 0.5) AS INTEGER), share(watched_ns, all_ns),
 	errors,
 	CASE WHEN timed > 0 THEN total_ns END, CASE WHEN timed > 0 THEN total_ns / timed END,
 	min_ns, CASE WHEN timed > 0 THEN max_ns END, bytes

@@ -66,7 +66,7 @@ WITH s AS (
 	LEFT JOIN u ON u.process = s.process AND u.fn = s.fn AND u.device = s.device
 	AND u.stack IS s.stack
 ) SELECT p.pid, p.comm, @FUNCTION@, nullif(device, -1), CAST(round(calls) AS INTEGER),
-	CAST(round(missed_by) AS INTEGER), share(watched_ns, all_ns), errors, captured, stack_where(stack), @STACK_SHOWN@
+	CAST(round(missed_by + 0.5) AS INTEGER), share(watched_ns, all_ns), errors, captured, stack_where(stack), @STACK_SHOWN@
 FROM e
 JOIN process p ON p.id = e.process
 LEFT JOIN function f ON f.id = fn
