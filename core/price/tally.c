@@ -70,7 +70,7 @@ void tally_cycle(struct tally *tally, struct watch_cycle *cycle)
 	uint64_t all_ns = cycle->end_ns - cycle->start_ns, watched_ns;
 	double rest_ns = (double)(all_ns - cycle->watched_ns), part = 1;
 
-	if (!all_ns)
+	if (!all_ns && !cycle->window)
 		return;
 	tally_pass(tally, cycle->end_ns);
 	watched_ns = tally->ns < all_ns ? tally->ns : all_ns;

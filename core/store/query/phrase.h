@@ -159,8 +159,8 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 #define WINDOWS \
 	"last_before AS MATERIALIZED (" \
 		"SELECT process, max(second) AS since, count(*) AS count," \
-		" iif(count(*) < 2, 0.075, max(avg(" RATE " * " RATE ")" \
-		" / (avg(" RATE ") * avg(" RATE ")) - 1, 0)) AS spread2" \
+		" coalesce(iif(count(*) > 1, max(avg(" RATE " * " RATE ")" \
+		" / (avg(" RATE ") * avg(" RATE ")) - 1, 0), NULL), 0.075) AS spread2" \
 		" FROM watch" \
 		" WHERE all_ns > 0 AND windows > 0 AND seen > 0 AND boot = :boot" \
 		" AND second BETWEEN :first - " LONGEST_GAP_S " AND :first - 1 AND " OF_ASKED \
@@ -171,8 +171,10 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 		" CAST(sum(missed) AS REAL) AS missed, sum(missed_by) AS missed_by," \
 		" max(total(error2), 0) AS error2, sum(watched_ns) AS watched_ns," \
 		" sum(all_ns) - sum(watched_ns) AS gap_ns, sum(windows) AS count," \
-		" min(sum(watched_ns), (" LAST_SECOND " + 1 - second) * 1000000000) AS seen_ns," \
-		" 0 AS spread2, 0 AS edge" \
+		" iif(sum(watched_ns) > " ROOM ", " ROOM " - 500000000, sum(watched_ns))" \
+		" AS seen_ns," \
+		" 0 AS spread2, iif(sum(watched_ns) > " ROOM ", max(CAST(sum(missed) AS REAL)" \
+		" / (sum(all_ns) - sum(watched_ns)), 0) * 3e8, 0) AS edge" \
 		" FROM watch WHERE all_ns > 0 AND " IN_WINDOW " GROUP BY process, second" \
 		" UNION ALL " \
 		"SELECT process, since, since + sum(watched_ns) / 1000000000 + 2," \
@@ -182,11 +184,13 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 		" total(max(watched_ns - (:first - second) * 1000000000 + 500000000, 0))," \
 		" spread2, iif(max(watched_ns - (:first - second) * 1000000000) > -1000000000," \
 		" CAST(max(sum(missed), 0) AS REAL) / (sum(all_ns) - sum(watched_ns)) * 3e8, 0)" \
-		" FROM last_before CROSS JOIN watch USING (process)" \
-		" WHERE all_ns > 0 AND boot = :boot AND second BETWEEN since AND :first - 1" \
+		" FROM watch CROSS JOIN last_before USING (process)" \
+		" WHERE all_ns > 0 AND boot = :boot AND second >= since" \
+		" AND second BETWEEN :first - " LONGEST_GAP_S " AND :first - 1" \
 		" GROUP BY process" \
 	"), asked AS MATERIALIZED (" \
-		"SELECT process, max(end_ns) > :until + 1000000000 AS goes_on," \
+		"SELECT process, min(start_ns) < :first * 1000000000 AS comes," \
+		" max(end_ns) > :until + 1000000000 AS goes_on," \
 		" total(max(min(end_ns, (" LAST_SECOND " + 1) * 1000000000)" \
 		" - max(start_ns, :first * 1000000000), 0)) AS asked_ns" \
 		" FROM (SELECT 1 FROM each_window LIMIT 1) CROSS JOIN loss" \
@@ -201,13 +205,13 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 		"SELECT process, first_since, told_ns, asked_ns - seen_ns - told_ns AS more_ns," \
 		" CASE WHEN goes_on THEN 0 ELSE (SELECT gap_ns FROM each_window w" \
 		" WHERE w.process = told.process AND since = first_since) END AS first_ns" \
-		" FROM told JOIN asked USING (process) WHERE asked_ns > 0" \
+		" FROM told JOIN asked USING (process) WHERE asked_ns > 0 AND (comes OR goes_on)" \
 	"), windows AS MATERIALIZED (" \
 		"SELECT process, since, until, missed * part AS missed," \
 		" missed_by * part AS missed_by," \
 		" error2 * max(part, part * part) + missed * missed * part * part * spread2" \
 		" + coalesce(edge * edge, 0) AS error2," \
-		" watched_ns, watched_ns + gap_ns * part AS all_ns, count" \
+		" seen_ns AS watched_ns, seen_ns + gap_ns * part AS all_ns, count" \
 		" FROM (" \
 			"SELECT w.*, coalesce(CASE" \
 			" WHEN since < :first THEN max(min(more_ns / gap_ns, 1), 0)" \
@@ -222,7 +226,8 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 		"SELECT process, sum(missed) AS missed," \
 		" CAST(sum(missed_by) AS REAL) / max(sum(missed), 1) AS unsure," \
 		" (1.645 + 2.0 / max(sum(count), 1)) * root(sum(error2)) AS error," \
-		" sum(watched_ns) AS watched_ns, CAST(sum(all_ns) AS INTEGER) AS all_ns" \
+		" CAST(sum(watched_ns) AS INTEGER) AS watched_ns," \
+		" CAST(sum(all_ns) AS INTEGER) AS all_ns" \
 		" FROM windows GROUP BY process" \
 	"), second_before AS (" \
 		"SELECT process, since AS second, until FROM windows WHERE since < :first" \
@@ -230,6 +235,7 @@ _Static_assert(OP_PAGEABLE == 2048, "OP_IS_PAGEABLE is its number");
 		" WHERE second + 1 < min(until, :first)" \
 	")"
 #define LAST_SECOND     ":until / 1000000000"
+#define ROOM            "((" LAST_SECOND " + 1 - second) * 1000000000)"
 #define RATE            "(CAST(seen AS REAL) / watched_ns)"
 #define LONGEST_GAP_S   "600"
 #define LOSS_OF_WINDOWS "34"
