@@ -89,7 +89,7 @@ void watch_note_gap(struct watch *watch, uint64_t now_ns)
 	watch_note_cycle(watch, now_ns, &guess);
 }
 
-/* The window is open: how long so far. What it saw is told at its end. */
+/* Reports how long the open window has lasted; its hits are reported when it ends. */
 static void watch_note_window(struct watch *watch, uint64_t now_ns)
 {
 	if (watch->last_ns < watch->since_ns || now_ns <= watch->last_ns)

@@ -138,9 +138,9 @@ static _Noreturn void child_run(struct samples *samples, int fd)
 	_exit(EXIT_SUCCESS);
 }
 
-/* It inherits our handlers of signals, which belong to the loop: they must not run there. Not by
- * fork(), which has the locks of malloc() meanwhile: while somebody keeps the host from forking,
- * all of the daemon would wait for it. */
+/* The child inherits our signal handlers, which belong to the loop and must not run there. fork()
+ * would hold the locks of malloc() until the kernel has made the child: a process that keeps the
+ * host from forking would stop the whole daemon. */
 static pid_t child_fork(struct samples *samples, int fd)
 {
 	sigset_t all, before;

@@ -279,8 +279,8 @@ static void on_put_on(struct linking *linking)
 	library->error = probe_put_on(library->fresh, library->fd, &library->in_way);
 }
 
-/* Not here: who kept the second link from being made now keeps the kernel from being done with the
- * first. */
+/* Closing a link here could block the loop: the process that prevented the second link also keeps
+ * the kernel from removing the first. */
 static void copy_undo(struct library_copy *library)
 {
 	for (enum probe_group group = 0; library->fresh && group < PROBE_GROUPS; group++) {
@@ -291,7 +291,7 @@ static void copy_undo(struct library_copy *library)
 			probe_link_free(link);
 			continue;
 		}
-		/* Another attempt may start before it is off: a hit of both counts once. */
+		/* If the copy is dropped, its number may be used again before the link is off. */
 		probe_next_epoch(library->fresh, group);
 		owned->link = link;
 		owned_unref(library->undone[group]);
@@ -343,7 +343,7 @@ void copy_attach(struct library_copy *library)
 	struct copies *copies = library->copies;
 
 	if (copy_is_undoing(library)) {
-		library->error = -EBUSY; /* it is tried again */
+		library->error = -EBUSY; /* so the next tick retries */
 		copies->stirred(copies);
 		return;
 	}

@@ -64,7 +64,7 @@ struct library_copy {
 	struct held_file *file, *next_file; /* NULL: it was not read yet */
 	uv_work_t look;
 	bool looking, kept;
-	struct owned_link *undone[PROBE_GROUPS]; /* by the last attempt; NULL: none */
+	struct owned_link *undone[PROBE_GROUPS]; /* a failed attempt's, while removed */
 	uint32_t keeper, keeper_told;		 /* 0: not known */
 	/* Attaching reads the file, maybe from a slow disk, so a thread of the uv pool does that;
 	 * then the linker makes the links. They have `fd`, `path`, `fresh` and `error` to
@@ -93,7 +93,7 @@ bool copy_is_busy(const struct library_copy *library);
 void copy_drop(struct library_copy *library);
 void copy_free_dropped(struct library_copy *library);
 
-/* Not before what the last attempt left behind is off: then it is as before. */
+/* While links of a failed attempt are being removed, this only schedules a retry. */
 void copy_attach(struct library_copy *library);
 /* A process that maps it holds the lock on its own memory (held.h), or has an inline hook where no
  * link can go round it (hooked.h): it is tried again. */

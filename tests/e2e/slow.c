@@ -189,7 +189,7 @@ int __open_2(const char *path, int flags)
 	return open(path, flags);
 }
 
-/* A thread makes a pair for each child that it starts. */
+/* The daemon's threads make a pair of sockets before they start a child. */
 __attribute__((visibility("default"))) int socketpair(int domain, int type, int protocol,
 						      int pair[2])
 {

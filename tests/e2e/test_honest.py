@@ -68,7 +68,7 @@ class Honest(Case):
             self.call_for_a_while(process)
             recent = self.daemon.answer("launches", "--pid", process.pid, "--since", "1s")
             least = sum(row["calls"] - (row["plus_minus"] or 0) for row in recent["rows"])
-            # Those of half a second, and it goes by whole seconds.
+            # That many were made in half a second; the answer covers up to two seconds.
             self.assertLess(least, 5 * (self.made - before), recent)
             self.assertGreater(sum(row["calls"] for row in recent["rows"]), 0, recent)
             if any(row["watched"] == 0 for row in recent["rows"]):

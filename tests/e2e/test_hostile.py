@@ -53,7 +53,7 @@ class Held(tracesmith.Case):
         return process
 
     def let_go(self, process):
-        """To be killed is not enough, nor is its main thread's end: whoever serves its file has to go."""
+        """A signal cannot end it while a thread waits for its file system: it ends the server first."""
         if process.poll() is None and not process.stdin.closed:
             process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):

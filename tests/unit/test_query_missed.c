@@ -65,9 +65,9 @@ static void add_program(struct store *store, uint32_t id, const struct program *
 		.ago = ago_, .watched = watched_, .gap = gap_                                      \
 	}
 
-/* Windows of programs that call PER_S times a second, by when they opened, in seconds before now,
- * how long they were, and how long what they stand for besides. Between the last one and now
- * nothing was watched, or all was. */
+/* Programs that make PER_S calls a second, and their windows: seconds since each opened, its
+ * length, and the length of the gaps that it stands for. After the last window nothing is watched,
+ * or, if `whole`, everything. */
 static const struct windows {
 	const char *name;
 	bool whole;
@@ -216,7 +216,7 @@ static void check_question(void **state, uint32_t i, const struct question *ques
 	answer_text_done(&answer);
 }
 
-/* However short the time that somebody asks about, and wherever it starts and ends. */
+/* Questions of any length, with any start and end, get an estimate. */
 static void each_time_has_its_estimate(void **state)
 {
 	for (uint32_t i = 0; i < ARRAY_SIZE(windows); i++)

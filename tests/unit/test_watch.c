@@ -434,7 +434,7 @@ static void who_asks_in_a_window_is_told_what_it_missed_before(void **state)
 	assert_true(watch_take_cycle(&program.watch, &cycle));
 	assert_int_equal(cycle.end_ns, since_ns);
 	assert_true(cycle.missed > 0 && cycle.error2 > 0);
-	/* The window so far is known to be watched, and not again. */
+	/* How long the open window has lasted is reported once. */
 	assert_true(watch_take_cycle(&program.watch, &last));
 	assert_int_equal(last.opened_ns, since_ns);
 	assert_int_equal(last.end_ns - last.start_ns, TICK_NS);
